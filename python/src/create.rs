@@ -97,7 +97,7 @@ pub(crate) fn finish(
     name: Option<String>,
 ) -> Array {
     if let Some(name) = &name {
-        buffer.set_name(name);
+        buffer.bytes_mut().set_name(name);
     }
     let buffer = Kept::new(SharedBuffer::new(buffer));
     Array {

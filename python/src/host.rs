@@ -191,7 +191,7 @@ impl HostAccess {
         self.array.get().work(py, |storage| {
             let mut memory = HostBuffer::<u8>::zeroed(storage.size_bytes())?.into_vec();
             let held = match write {
-                true => Some(storage.write()?.into_part()),
+                true => Some(storage.write()?.into_erased()),
                 false => None,
             };
             match &held {
@@ -207,7 +207,7 @@ impl HostAccess {
     fn overwritten(&self, py: Python<'_>) -> PyResult<(Access, usize)> {
         let array = self.array.get();
         array.work(py, |storage| {
-            let held = storage.write()?.into_part();
+            let held = storage.write()?.into_erased();
             let (dtype, len) = (held.dtype(), held.len());
             // SAFETY: the memory is the driver's, and every bit pattern is a value of each type, as for `create::empty`.
             let memory = unsafe {

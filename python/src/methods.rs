@@ -82,7 +82,7 @@ impl Array {
     fn set_name(&self, py: Python<'_>, name: Words) -> PyResult<()> {
         create::named(py, Some(name.0.clone()))?;
         without_lock(py, || {
-            self.storage().write()?.set_name(&name.0);
+            self.storage().write()?.bytes_mut().set_name(&name.0);
             Ok(())
         })?;
         *self.name.lock() = Some(name.0);

@@ -154,7 +154,9 @@ pub(crate) fn prefetch(
             Some(None) => device.synchronize()?,
             None => {}
         }
-        let outcome = storage.read()?.prefetch_on(location, own)?;
+        let part = storage.read()?;
+        let all = 0..part.size_bytes();
+        let outcome = part.bytes().prefetch_range_on(all, location, own)?;
         match &theirs {
             Some(Some(theirs)) => theirs.wait(&own.record()?)?,
             Some(None) => own.synchronize()?,

@@ -1,5 +1,5 @@
 //! `cargo xtask real-cudart`: compares NVIDIA's own runtimes, CUPTIs and headers with the bindings, and with bindings generated
-//! from one toolkit.
+//! from one toolkit; and runs what NVIDIA's NVRTC compiles.
 
 use crate::{bindgen, wheels, workspace};
 use anyhow::Result;
@@ -64,6 +64,12 @@ const CUPTIS: [(&str, &str, &str, &str, usize); 4] = [
         2,
     ),
 ];
+
+/// Wheel of NVRTC, and the library in it.
+const NVRTC: (&str, &str) = (
+    "nvidia-cuda-nvrtc-cu12==12.9.86",
+    "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+);
 
 /// Names of the rows of [`bindgen::HEADERS`].
 const HEADERS: [&str; 4] = ["11.8", "12.9", "13.0", "13.5"];
@@ -139,5 +145,18 @@ pub fn run() -> Result<()> {
         test(&["--features", "generate", "--lib", "--test", "layout"])
             .env("LIBCLANG_PATH", bindgen::libclang()?)
             .env("CUDA_UM_INCLUDE", &includes[1]),
-    )
+    )?;
+    let (wheel, library) = NVRTC;
+    let mut compile = workspace::cargo();
+    compile.args([
+        "test",
+        "-p",
+        "cuda-um",
+        "--features",
+        "nvrtc",
+        "--test",
+        "nvrtc",
+    ]);
+    compile.env("CUDA_UM_NVRTC", wheels::install(&[wheel])?.join(library));
+    workspace::run(&mut compile)
 }

@@ -8,9 +8,7 @@ use crate::raw::Kind;
 use crate::report::{self, CaseReport};
 use anyhow::Result;
 use cuda_um::{Device, DeviceBuffer, Devices};
-use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice, Sharded, Split,
-};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice, Sharded, Split};
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     name: "devices",

@@ -25,6 +25,7 @@ pub struct Builder {
     crash_on_misuse: bool,
     cupti: Cupti,
     stream_writes: bool,
+    host_register: bool,
 }
 
 impl Sim {
@@ -60,6 +61,7 @@ impl Builder {
             crash_on_misuse: false,
             cupti: Cupti::default(),
             stream_writes: false,
+            host_register: true,
         }
     }
 
@@ -210,6 +212,14 @@ impl Builder {
         }
     }
 
+    /// With `false`, CUDA registers no memory of the host (`hostRegisterSupported`). On by default.
+    pub fn host_register(self, host_register: bool) -> Builder {
+        Builder {
+            host_register,
+            ..self
+        }
+    }
+
     /// Builds the simulator.
     ///
     /// # Errors
@@ -247,6 +257,7 @@ impl Builder {
             checks: self.kernel_checks.of_machine(),
             instructions: self.kernel_instructions,
             seed: self.kernel_seed,
+            host_register: self.host_register,
             profile,
         };
         Sim::start(Core::new(machine, self.devices), Duration::from_secs(30))

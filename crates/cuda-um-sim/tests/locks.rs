@@ -10,13 +10,31 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_sys::{cudaError, cudaMemcpyKind};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok, within_a_minute};
+use crate::support::{Cuda, MIB, PTX, bytes, call, h200, ok};
+
+/// Fails the test if `body` hangs.
+fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match is_done.recv_timeout(Duration::from_secs(60)) {
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+    }
+}
 
 type Watch = Box<dyn Fn() + Send + Sync>;
 

@@ -1,7 +1,6 @@
 //! Devices, streams, and the order of the work on them.
 
 mod adopt;
-mod attached;
 pub(crate) mod capability;
 pub(crate) mod capture;
 pub(crate) mod device;
@@ -20,7 +19,6 @@ pub(crate) mod reclaim;
 pub(crate) mod runtime;
 pub(crate) mod slot;
 pub(crate) mod stream;
-pub(crate) mod stream_handle;
 mod streams;
 pub(crate) mod submit;
 pub(crate) mod together;

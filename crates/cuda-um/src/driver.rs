@@ -17,7 +17,7 @@ pub(crate) mod location;
 mod managed;
 mod memory;
 pub(crate) mod mempool;
-mod module;
+pub(crate) mod module;
 pub(crate) mod owned;
 mod peers;
 mod stream;

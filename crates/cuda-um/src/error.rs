@@ -417,31 +417,3 @@ impl std::fmt::Debug for Error {
         std::fmt::Display::fmt(self, f)
     }
 }
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_name_the_values() {
-        let error = Error::LengthMismatch {
-            what: "copy_from_host",
-            expected: 4,
-            found: 3,
-        };
-        assert_eq!(
-            error.to_string(),
-            "copy_from_host: 4 elements expected, 3 found"
-        );
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let error = Error::RangeOutOfBounds {
-            start: 2,
-            end: 9,
-            len: 4,
-        };
-        assert_eq!(
-            error.to_string(),
-            "range 2..9 is not within the buffer's 4 elements"
-        );
-    }
-}

@@ -1,23 +1,18 @@
 //! Detects that this process is a child made by `fork`, in which CUDA cannot be used.
 //!
-//! The child has copies of all handles, but neither the driver's state nor managed memory, and only one thread. A lock that another
-//! thread held during the fork is never released in the child. Therefore, in a child of a process that used CUDA:
+//! The child has copies of all handles, but neither the driver's state nor managed memory, and only one thread. In a child of a process that used
+//! CUDA:
 //!
-//! - Each call of CUDA, and each public function that takes a lock before one, checks first ([`check`]) and is refused ([`Error::Forked`]). A
-//!   function that returns no error checks [`is_inherited`] and does nothing.
+//! - Each call of CUDA, work on a stream, each prefetch, host guard and allocation is refused ([`Error::Forked`]).
 //! - Drops do nothing, and take no lock.
+//! - A lock of the library that another thread held during the fork ends the child, with one line, when it has waited for 2 s.
 //!
-//! So all statics that only users of CUDA lock stay plain. What a child may use, because it needs no CUDA, has its own rules: a static is an atomic
-//! or a [`PerProcess`], and an object has an [`Origin`]. Thread-locals need no check: the child has the values of the thread that called
-//! `fork`.
+//! What a child may use, because it needs no CUDA, has its own rules: a static is an atomic or a [`PerProcess`], and an object has an [`Origin`].
 #![allow(unsafe_code, reason = "registers a fork handler")]
 
 use crate::error::{Error, Result};
 use crate::process_end;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-#[cfg(all(test, not(cuda_um_loom)))]
-pub(crate) use pretend::{as_child, assert_no_child};
 
 mod per_process;
 
@@ -26,12 +21,9 @@ pub use per_process::PerProcess;
 /// 0 while this process may call CUDA; otherwise [`ENDING`] or [`INHERITED`]. One comparison detects both.
 // `SeqCst`: a thread counts its call before it loads this, and the end of the process stores it before it reads the counts (`process_end`).
 static STATE: AtomicU32 = AtomicU32::new(0);
-/// The process ends.
 const ENDING: u32 = 1;
-/// The process is a child of a process that used CUDA.
 const INHERITED: u32 = 2;
 
-/// True if this process used CUDA.
 static USED: AtomicBool = AtomicBool::new(false);
 /// The number of forks between the first process that asked and this one.
 // Relaxed: it changes only in a child that has one thread; its later threads begin after that.
@@ -65,13 +57,13 @@ fn refuse(call: &'static str) -> Result<()> {
 /// Returns true if this process neither is a child of a process that used CUDA, nor ends.
 #[inline]
 pub(crate) fn may_call() -> bool {
-    state() == 0
+    STATE.load(Ordering::SeqCst) == 0
 }
 
 /// Returns true if this process is a child made by `fork` of a process that used CUDA.
 #[must_use]
 pub fn is_inherited() -> bool {
-    state() & INHERITED != 0
+    STATE.load(Ordering::SeqCst) & INHERITED != 0
 }
 
 /// Returns true if a drop must not call CUDA: in a child, and on threads that stop because the process ends.
@@ -86,22 +78,12 @@ pub(crate) fn cuda_is_used() {
     USED.store(true, Ordering::SeqCst);
 }
 
-/// Marks the process as ending.
 pub(crate) fn end() {
     STATE.fetch_or(ENDING, Ordering::SeqCst);
 }
 
-/// Returns true if the process ends.
 pub(crate) fn is_ending() -> bool {
     STATE.load(Ordering::SeqCst) & ENDING != 0
-}
-
-#[inline]
-fn state() -> u32 {
-    let state = STATE.load(Ordering::SeqCst);
-    #[cfg(all(test, not(cuda_um_loom)))]
-    let state = state | (INHERITED * pretend::forks());
-    state
 }
 
 /// The process in which an object was made that needs no CUDA.
@@ -113,13 +95,13 @@ impl Origin {
     #[must_use]
     pub fn here() -> Self {
         ask_to_be_told();
-        Self(forks())
+        Self(FORKS.load(Ordering::Relaxed))
     }
 
     /// Returns true if this process is a child made by `fork` after the origin.
     #[must_use]
     pub fn is_inherited(self) -> bool {
-        self.0 != forks()
+        self.0 != FORKS.load(Ordering::Relaxed)
     }
 
     /// Must be called before the lock of the object is taken.
@@ -133,13 +115,6 @@ impl Origin {
             false => Ok(()),
         }
     }
-}
-
-fn forks() -> u32 {
-    let forks = FORKS.load(Ordering::Relaxed);
-    #[cfg(all(test, not(cuda_um_loom)))]
-    let forks = forks + pretend::forks();
-    forks
 }
 
 #[cfg(all(unix, not(miri)))]
@@ -173,39 +148,3 @@ fn ask_to_be_told() {
 /// Windows has no `fork`, and Miri neither that nor `pthread_atfork`: the state of a child is never entered.
 #[cfg(any(not(unix), miri))]
 fn ask_to_be_told() {}
-
-/// Unit tests simulate a child on a thread of their own process. The thread has the parent's objects, but runs no code that is
-/// forbidden after `fork`.
-#[cfg(all(test, not(cuda_um_loom)))]
-mod pretend {
-    use std::cell::Cell;
-
-    thread_local!(static FORKS: Cell<u32> = const { Cell::new(0) });
-
-    pub(super) fn forks() -> u32 {
-        FORKS.get()
-    }
-
-    /// Runs `body` as if in a child made by `fork`. Locks of the library (`crate::sync`) panic there.
-    pub(crate) fn as_child<R>(body: impl FnOnce() -> R) -> R {
-        struct Back;
-        impl Drop for Back {
-            fn drop(&mut self) {
-                FORKS.set(0);
-            }
-        }
-        FORKS.set(1);
-        let _back = Back;
-        body()
-    }
-
-    pub(crate) fn assert_no_child(what: &str) {
-        // A second panic would abort the process and hide the first message.
-        if !std::thread::panicking() {
-            assert_eq!(forks(), 0, "a child made by fork waits for {what}");
-        }
-    }
-}
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests;

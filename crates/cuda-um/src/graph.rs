@@ -179,7 +179,7 @@ impl Recording<'_> {
 #[inline]
 #[must_use]
 pub fn is_capturing() -> bool {
-    capture::is_active() && capture::current().is_some()
+    capture::current().is_some()
 }
 
 /// Does work now, also if this thread captures. Not part of the public interface: crates of this workspace use it.

@@ -2,6 +2,8 @@
 
 pub(crate) mod argument;
 pub(crate) mod arguments;
+#[cfg(feature = "nvrtc")]
+mod compile;
 pub(crate) mod declared;
 pub(crate) mod foreign;
 pub(crate) mod launch;

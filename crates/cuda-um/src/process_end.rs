@@ -14,16 +14,16 @@ mod count;
 
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{after_unlock, shard};
+use crate::sync::{after_unlock, shard, this_thread};
 use count::Count;
 use cuda_um_sys::cudaError;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{self, AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The thread that runs the exit handlers; 0 before that.
-static EXITS: AtomicUsize = AtomicUsize::new(0);
+static EXITS: AtomicU64 = AtomicU64::new(0);
 /// True if the end of the process no longer waits for [`Calls`].
 static WAITED: AtomicBool = AtomicBool::new(false);
 /// So many that threads seldom contend for one.
@@ -103,12 +103,6 @@ fn held() -> usize {
     DEPTH.try_with(Cell::get).unwrap_or(0)
 }
 
-/// The address of a thread-local, which no two threads that live have.
-fn this_thread() -> usize {
-    DEPTH.with(|depth| std::ptr::from_ref(depth).addr())
-}
-
-/// Returns true if this thread runs the exit handlers.
 fn is_exiting() -> bool {
     EXITS.load(Ordering::Acquire) == this_thread()
 }
@@ -184,8 +178,8 @@ pub fn watch(used: Used) {
         }
     }
 
-    // Miri has no `atexit`.
-    if cfg!(miri) || WATCHED[used as usize].swap(true, Ordering::AcqRel) {
+    // Miri has no `atexit`, and the handler knows no thread of loom.
+    if cfg!(any(miri, cuda_um_loom)) || WATCHED[used as usize].swap(true, Ordering::AcqRel) {
         return;
     }
     // SAFETY: the handler cannot unwind. If the library that contains it is unloaded, the C library runs it then.

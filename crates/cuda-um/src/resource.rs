@@ -13,6 +13,7 @@ pub(crate) mod location;
 pub(crate) mod managed;
 pub(crate) mod memory_resource;
 pub(crate) mod owner;
+pub(crate) mod pages;
 pub(crate) mod pinned;
 pub(crate) mod placement;
 pub(crate) mod pool;

@@ -1,42 +1,36 @@
-//! Locks, atomics and threads. With `cfg(cuda_um_loom)` they are loom's, for the models of `tests/loom`. In unit tests, taking a lock in a
-//! child made by `fork` panics, because another thread of the parent may have held it during the fork.
+//! Locks, atomics and threads. With `cfg(cuda_um_loom)` they are loom's, for the models of `tests/loom`. A child made by `fork` that waits for a
+//! lock in vain is aborted: another thread of the parent held it during the fork.
 //!
 //! **No foreign code runs while a lock is held** (see [`held`]). Each thread counts its locks, so that this can be checked.
 
 mod held;
 mod locks;
-mod outside;
 pub(crate) mod shard;
 
-pub(crate) use crate::sync::held::{
-    Closing, Turn, after_unlock, assert_may_wait, assert_no_lock_held, caught, has_turn, is_free,
-    keeps_the_gate, own_guards, this_thread,
-};
 pub use crate::sync::held::{Later, later};
+pub(crate) use crate::sync::held::{
+    Turn, after_unlock, assert_no_lock_held, caught, has_turn, is_free, is_outside, outside,
+    this_thread,
+};
 pub(crate) use crate::sync::locks::{atomic, global, thread};
-pub(crate) use crate::sync::outside::{is_outside, outside};
 
-use crate::sync::held::Held;
+use crate::fork;
+use crate::sync::held::{Held, LOCK, assert_locks};
+use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
 pub(crate) struct Mutex<T>(locks::Mutex<T>);
 
-pub(crate) struct RwLock<T>(locks::RwLock<T>);
-
 #[derive(Default)]
 pub(crate) struct Condvar(locks::Condvar);
 
 /// The guard of a lock, which is counted. The fields are dropped in this order, so that deferred events run without the lock.
-pub(crate) struct Guard<G> {
-    guard: G,
-    _held: Held,
+pub(crate) struct MutexGuard<'a, T> {
+    guard: locks::MutexGuard<'a, T>,
+    _held: Held<LOCK>,
 }
-
-pub(crate) type MutexGuard<'a, T> = Guard<locks::MutexGuard<'a, T>>;
-type ReadGuard<'a, T> = Guard<locks::RwLockReadGuard<'a, T>>;
-type WriteGuard<'a, T> = Guard<locks::RwLockWriteGuard<'a, T>>;
 
 impl<T> Mutex<T> {
     #[cfg(any(not(cuda_um_loom), miri))]
@@ -50,8 +44,12 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        assert_no_child("a mutex");
-        Guard::new(self.0.lock())
+        let guard = match fork::is_inherited() {
+            false => self.0.lock(),
+            true => lock_in_child(&self.0),
+        };
+        let _held = Held::begin();
+        MutexGuard { guard, _held }
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
@@ -63,31 +61,15 @@ impl<T> Mutex<T> {
     }
 }
 
-impl<T> RwLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(locks::RwLock::new(value))
-    }
-
-    pub(crate) fn read(&self) -> ReadGuard<'_, T> {
-        assert_no_child("a lock to read");
-        Guard::new(self.0.read())
-    }
-
-    pub(crate) fn write(&self) -> WriteGuard<'_, T> {
-        assert_no_child("a lock to write");
-        Guard::new(self.0.write())
-    }
-}
-
 impl Condvar {
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        held::assert_only_one_held();
+        assert_locks(1, "a wait for another thread");
         self.0.wait(&mut guard.guard);
     }
 
     /// Returns when notified, or after `time`.
     pub(crate) fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
-        held::assert_only_one_held();
+        assert_locks(1, "a wait for another thread");
         self.0.wait_for(&mut guard.guard, time);
     }
 
@@ -100,31 +82,22 @@ impl Condvar {
     }
 }
 
-impl<G> Guard<G> {
-    fn new(guard: G) -> Self {
-        Self {
-            guard,
-            _held: Held::one_more(),
-        }
-    }
-}
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
 
-impl<G: Deref> Deref for Guard<G> {
-    type Target = G::Target;
-
-    fn deref(&self) -> &G::Target {
+    fn deref(&self) -> &T {
         &self.guard
     }
 }
 
-impl<G: DerefMut> DerefMut for Guard<G> {
-    fn deref_mut(&mut self) -> &mut G::Target {
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }
 }
 
 /// Spins until the condition holds, for at most this time.
-pub(crate) fn spin_until(time: Duration, condition: impl Fn() -> bool) {
+pub(crate) fn spin_until(time: Duration, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() && start.elapsed() < time_limit(time) {
         std::hint::spin_loop();
@@ -140,8 +113,43 @@ pub(crate) const fn time_limit(limit: Duration) -> Duration {
     }
 }
 
-#[cfg(all(test, not(cuda_um_loom)))]
-use crate::fork::assert_no_child;
+/// Waits for 2 s at most.
+#[cold]
+fn lock_in_child<T>(mutex: &locks::Mutex<T>) -> locks::MutexGuard<'_, T> {
+    let mut held = None;
+    spin_until(Duration::from_secs(2), || {
+        held = mutex.try_lock();
+        held.is_some()
+    });
+    held.unwrap_or_else(|| {
+        let _ = writeln!(
+            std::io::stderr(),
+            "cuda-um: a thread of the parent held a lock of the library during the fork, and this child needs it"
+        );
+        std::process::abort()
+    })
+}
 
-#[cfg(any(not(test), cuda_um_loom))]
-fn assert_no_child(_: &str) {}
+#[cfg(all(test, unix, not(miri), not(cuda_um_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(unsafe_code, reason = "fork is a C function")]
+    fn a_child_that_needs_a_lock_of_its_parents_thread_is_aborted() {
+        fork::cuda_is_used();
+        let (lock, mut status) = (Mutex::new(()), 0);
+        let held = lock.lock();
+        // SAFETY: the child only waits for the lock; the pointer is valid for one write.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                drop(lock.lock());
+                libc::_exit(0);
+            }
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        }
+        assert_eq!(libc::WTERMSIG(status), libc::SIGABRT);
+        drop(held);
+    }
+}

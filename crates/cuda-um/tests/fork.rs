@@ -2,8 +2,9 @@
 #![cfg(unix)]
 
 use cuda_um::{
-    Advice, Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, Result, Runtime, UnifiedBuffer, buffer::TransferOptions,
+    Advice, Device, DeviceBuffer, ErrorKind, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
+    RegisteredBuffer, Result, Runtime, UnifiedBuffer, buffer::TransferOptions, fork::PerProcess,
+    resource::DeviceArena,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::child::{Over, in_child};
@@ -22,40 +23,106 @@ fn pools(device: &Device) -> (Pool, Pool, Pool) {
     )
 }
 
-/// 0 if every result is a refusal, otherwise the number of the first result that is not.
-fn first_not_refused(results: &[Result<()>]) -> i32 {
-    let is_refusal = |result: &Result<()>| match result {
+/// 0 if the child is refused each call, otherwise the number of the first call that it is not refused.
+macro_rules! first_not_refused {
+    ($($call:expr;)*) => {
+        [$($call.map(drop)),*].iter().position(|result| !is_refusal(result)).map_or(0, |at| at as i32 + 1)
+    };
+}
+
+fn is_refusal(result: &Result<()>) -> bool {
+    match result {
         Err(error) => {
             error.kind() == ErrorKind::Forked
                 && error.is_sticky()
                 && error.to_string().contains("made by fork")
         }
         Ok(()) => false,
-    };
-    let found = results.iter().position(|result| !is_refusal(result));
-    found.map_or(0, |at| at as i32 + 1)
+    }
 }
 
-/// The unit tests of `fork.rs` call each function.
 #[test]
+#[allow(unsafe_code, reason = "plays another library")]
 fn a_child_is_refused_all_work_and_told_why() {
     let (_sim, runtime) = machine();
     let (device, stream) = on(&runtime, 0);
-    let add = Add::load(&device);
+    let (add, pools) = (Add::load(&device), pools(&device));
     let mut managed = UnifiedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+    let mut memory = DeviceBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+    let mut pinned = PinnedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+    let (arena, mut back) = (DeviceArena::new(&device, 2 << 20).unwrap(), [0u32; 1000]);
+    // Each pool has a free block.
+    drop(UnifiedBuffer::<u32>::zeroed_in(&pools.0, 10).unwrap());
+    drop(PinnedBuffer::<u32>::zeroed_in(&pools.1, 10).unwrap());
+    drop(DeviceBuffer::<u32>::zeroed_in(&pools.2, 10).unwrap());
+    let (shared, event) = (
+        Arc::new(PinnedBuffer::<u32>::zeroed(&device, 10).unwrap()),
+        stream.record().unwrap(),
+    );
+    let exported = shared.export(&stream).unwrap();
+    static VALUE: PerProcess<AtomicBool> = PerProcess::new(AtomicBool::default);
+    VALUE.get().store(true, Ordering::Relaxed);
     // So that only the fork, and no work, prevents host access to the memory.
     device.synchronize().unwrap();
     let of_its_own = || Runtime::from_table(Arc::clone(runtime.table()))?.device_count();
     let code = in_child(|| {
-        first_not_refused(&[
-            runtime.device_count().map(drop),
-            of_its_own().map(drop),
-            managed.host().map(drop),
-            add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32)),
-            UnifiedBuffer::<u32>::zeroed(&device, 10).map(drop),
-        ])
+        assert!(runtime.is_inherited());
+        assert!(VALUE.get_if_made().is_none() && !VALUE.get().load(Ordering::Relaxed));
+        let arguments = (&mut memory, 1000u32, 1u32);
+        first_not_refused! {
+            // Calls of CUDA.
+            of_its_own();
+            runtime.driver_version();
+            device.memory_info();
+            device.synchronize();
+            device.create_stream();
+            stream.synchronize();
+            stream.is_idle();
+            stream.record();
+            stream.wait(&event);
+            event.synchronize();
+            event.is_complete();
+            stream.capture(|_| Ok(()));
+            managed.advise(Advice::SetReadMostly);
+            managed.range_attributes();
+            RegisteredBuffer::from_vec(&device, vec![1u32; 10]);
+            // SAFETY: it is refused.
+            unsafe { device.adopt_stream(stream.as_raw(), ()) };
+            exported.returned_after(&event);
+            // Work.
+            add.launch(&stream, 1000, arguments);
+            managed.fill_on(1, &stream);
+            stream.copy(&pinned, &mut managed);
+            // SAFETY: it is refused.
+            unsafe { stream.enqueue_foreign((&managed,), |_| ()) };
+            shared.export(&stream);
+            managed.prefetch_on(&device, &stream);
+            managed.prefetch_on(Location::Host, &stream);
+            // Access by the host.
+            managed.host();
+            managed.host_mut();
+            managed.try_host();
+            pinned.host();
+            pinned.try_host_mut();
+            pollster::block_on(managed.host_async());
+            managed.to_vec();
+            pinned.to_vec();
+            memory.copy_to_host(&mut back);
+            pinned.copy_from_host(&back);
+            pollster::block_on(managed.copy_from_host_async(&back));
+            pinned.host_overwrite(.., |_, slots| slots.fill_with(|_| 1));
+            // Blocks of pools.
+            UnifiedBuffer::<u32>::zeroed(&device, 0);
+            UnifiedBuffer::<u32>::zeroed(&device, 10);
+            PinnedBuffer::<u32>::zeroed(&device, 10);
+            UnifiedBuffer::<u32>::zeroed_in(&pools.0, 10);
+            PinnedBuffer::<u32>::zeroed_in(&pools.1, 10);
+            DeviceBuffer::<u32>::zeroed_in(&pools.2, 10);
+            arena.place::<u32>(0, 10);
+        }
     });
     assert_eq!(code, 0, "the call with this number was not refused");
+    assert!(VALUE.get().load(Ordering::Relaxed));
     assert!(managed.host().unwrap().iter().all(|&value| value == 7));
     add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32))
         .unwrap();
@@ -101,14 +168,17 @@ fn everything(device: &Device) -> impl Sized + use<> {
 }
 
 #[test]
-fn drops_in_a_child_do_nothing_and_wait_for_nobody() {
+fn drops_in_a_child_do_nothing_and_the_parent_frees_once() {
     let (sim, device, stream) = simulated(Gpu::H200);
+    let runtime = device.runtime().clone();
     let mut kept = UnifiedBuffer::from_slice(&device, &[5u32; 10_000]).unwrap();
-    let all = everything(&device);
     // Work for which the child's drops must not wait.
     let paused = sim.pause();
     kept.fill_on(6, &stream).unwrap();
-    let mut inherited = Some((all, device, stream, kept));
+    drop(paused);
+    let all = everything(&device);
+    let paused = sim.pause();
+    let mut inherited = Some((all, device.clone(), stream.clone(), kept));
     let code = in_child(|| {
         // The child's copies of the handles; the parent's handles do not change.
         drop(inherited.take());
@@ -116,19 +186,9 @@ fn drops_in_a_child_do_nothing_and_wait_for_nobody() {
     });
     assert_eq!(code, 0);
     drop(paused);
-}
-
-#[test]
-fn the_parent_goes_on_and_frees_once() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let runtime = device.runtime().clone();
-    let mut kept = UnifiedBuffer::from_slice(&device, &[5u32; 10_000]).unwrap();
-    let mut all = Some(everything(&device));
-    let code = in_child(|| {
-        drop(all.take());
-        0
-    });
-    assert_eq!(code, 0);
+    let Some((all, _, _, mut kept)) = inherited.take() else {
+        unreachable!("the parent's")
+    };
     kept.fill_on(6, &stream).unwrap();
     assert_eq!(kept.host().unwrap()[9_999], 6);
     drop((all, kept, stream));
@@ -212,14 +272,14 @@ fn waits_for_threads_that_a_child_does_not_have_end() {
         });
         is_at_it.recv().unwrap();
         let code = in_child(|| {
-            first_not_refused(&[
-                device.synchronize(),
-                other.capture(|_| Ok(())).map(drop),
-                managed.host().map(drop),
-                managed.try_host().map(drop),
-                copied.copy_from_host(&source),
-                runtime.reclaim(),
-            ])
+            runtime.reclaim().unwrap();
+            first_not_refused! {
+                device.synchronize();
+                other.capture(|_| Ok(()));
+                managed.host();
+                managed.try_host();
+                copied.copy_from_host(&source);
+            }
         });
         assert_eq!(code, 0, "the call with this number was not refused");
         is_over.store(true, Ordering::Relaxed);
@@ -253,13 +313,6 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
                     buffer.fill_on(1, &stream).unwrap();
                     drop(buffer);
                     unified.trim();
-                    // Locks in functions that cannot fail.
-                    device.set_transfer_options(TransferOptions::default());
-                    device
-                        .set_cost_model((*device.cost_model()).clone())
-                        .unwrap();
-                    let _ = (unified.stats(), pinned.stats(), on_device.stats());
-                    let _ = (stream.device(), device.pool_stats(MemoryKind::Device));
                     // Otherwise work accumulates.
                     device.synchronize().unwrap();
                 }
@@ -275,21 +328,12 @@ fn locks_of_threads_that_a_child_does_not_have_hold_nobody_up() {
             let mut buffers = Some((of_pools, PinnedBuffer::<u32>::zeroed(&device, 30).unwrap()));
             let code = in_child(|| {
                 drop(buffers.take());
-                device.set_transfer_options(TransferOptions::default());
-                let stats = [unified.stats(), pinned.stats(), on_device.stats()];
-                assert_eq!(stats.map(|stats| stats.live_buffers), [0; 3]);
-                assert!(!device.cost_model().source.is_empty());
-                let stats = stream.device().pool_stats(MemoryKind::Device);
-                assert_eq!(stats.map_or(0, |stats| stats.live_buffers), 0);
-                first_not_refused(&[
-                    kept.residency().map(drop),
-                    kept.prefetch_on(&device, &stream).map(drop),
-                    kept.advise(Advice::SetReadMostly).map(drop),
-                    device.set_cost_model((*device.cost_model()).clone()),
-                    UnifiedBuffer::<u32>::zeroed_in(&unified, 30).map(drop),
-                    stream.synchronize(),
-                    runtime.reclaim(),
-                ])
+                first_not_refused! {
+                    kept.host();
+                    kept.prefetch_on(&device, &stream);
+                    UnifiedBuffer::<u32>::zeroed_in(&unified, 30);
+                    stream.synchronize();
+                }
             });
             let ((unified, ..), _) = buffers.as_ref().unwrap();
             let is_kept = unified.host().unwrap().iter().all(|&value| value == round);

@@ -4,21 +4,19 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{
-    Advice, Device, Error, HintOutcome, Location, Stream, managed::Residency, range,
-    resource::Placed,
-};
+use bytemuck::TransparentWrapper;
+use cuda_um::{Advice, Device, Error, HintOutcome, Location, View, ViewMut, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::error::{CudaError, Result};
-use crate::memory::{BufferMemory, device_of};
+use crate::memory::device_of;
 use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
 ///
-/// Copies take bytes, from any address. [`typed`](Self::typed) gives all methods of [`Buffer`] for the element type, without a copy. Tensors
-/// with views share it as a [`SharedBuffer`](crate::SharedBuffer). Tensors without views share it in an [`Arc`]: reads need no lock,
+/// Copies take bytes, from any address. [`typed`](Self::typed) has all methods of [`Buffer`] for the element type, and [`bytes`](Self::bytes)
+/// those that need no type: names, zeros, prefetches. Tensors with views share it as a [`SharedBuffer`](crate::SharedBuffer). Tensors without views share it in an [`Arc`]: reads need no lock,
 /// [`Arc::get_mut`] gives the one owner write access, and [`make_mut`](Self::make_mut) copies on write.
 ///
 /// # Examples
@@ -104,17 +102,6 @@ impl ErasedBuffer {
         device_of(&*self.bytes)
     }
 
-    /// The name that was set.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.bytes.name()
-    }
-
-    /// Names the buffer in traces. Memory of the host has no name.
-    pub fn set_name(&mut self, name: &str) {
-        self.bytes.set_name(name);
-    }
-
     /// The bytes, with all methods of [`Buffer`].
     #[must_use]
     pub fn bytes(&self) -> &dyn Buffer<u8> {
@@ -130,27 +117,46 @@ impl ErasedBuffer {
     ///
     /// # Errors
     /// [`CudaError::DTypeMismatch`] unless `T` is the element type.
-    pub fn typed<T: Element>(&self) -> Result<&Typed<T>> {
+    pub fn typed<T: Element>(&self) -> Result<&dyn Buffer<T>> {
         self.check_type::<T>()?;
-        Ok(Typed::of_ref(&self.bytes))
+        Ok(Typed::wrap_ref(&self.bytes))
     }
 
     /// The buffer as a [`Buffer`] of `T`, without a copy.
     ///
     /// # Errors
     /// As for [`typed`](Self::typed).
-    pub fn typed_mut<T: Element>(&mut self) -> Result<&mut Typed<T>> {
+    pub fn typed_mut<T: Element>(&mut self) -> Result<&mut dyn Buffer<T>> {
         self.check_type::<T>()?;
-        Ok(Typed::of_mut(&mut self.bytes))
+        Ok(Typed::wrap_mut(&mut self.bytes))
     }
 
     /// Converts the buffer to a [`Buffer`] of `T`, without a copy.
     ///
     /// # Errors
     /// As for [`typed`](Self::typed); the buffer is then lost.
-    pub fn into_typed<T: Element>(self) -> Result<Typed<T>> {
+    pub fn into_typed<T: Element>(self) -> Result<Box<dyn Buffer<T>>> {
         self.check_type::<T>()?;
-        Ok(Typed::of(self.bytes))
+        Ok(Box::new(Typed::wrap(self.bytes)))
+    }
+
+    /// The elements as an argument of a kernel that reads them.
+    ///
+    /// # Errors
+    /// As for [`typed`](Self::typed); [`InvalidArgument`](Error::InvalidArgument) if the memory is not aligned for `T`;
+    /// [`NotSupported`](Error::NotSupported) for memory that kernels cannot access.
+    pub fn view<T: Element>(&self) -> Result<View<'_, T>> {
+        self.check_type::<T>()?;
+        self.bytes.memory().device_view()?.cast()
+    }
+
+    /// The elements as an argument of a kernel that reads and writes them.
+    ///
+    /// # Errors
+    /// As for [`view`](Self::view).
+    pub fn view_mut<T: Element>(&mut self) -> Result<ViewMut<'_, T>> {
+        self.check_type::<T>()?;
+        self.bytes.memory_mut().device_view_mut()?.cast()
     }
 
     /// Makes a buffer of each of these ranges of elements: as [`Buffer::into_parts`].
@@ -158,12 +164,9 @@ impl ErasedBuffer {
     /// # Errors
     /// As for [`Buffer::into_parts`].
     pub fn into_parts(self, parts: &[Range<usize>]) -> Result<Vec<Self>> {
-        let (dtype, size) = (self.dtype, self.dtype.size_bytes());
-        let of_bytes = |part: &Range<usize>| {
-            let part = range::check(part.clone(), self.len())?;
-            Ok(part.start * size..part.end * size)
-        };
-        let parts: Vec<_> = parts.iter().map(of_bytes).collect::<Result<_>>()?;
+        let dtype = self.dtype;
+        let parts = parts.iter().map(|part| self.byte_range(part.clone()));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
         let parts = self.bytes.into_parts(&parts)?.into_iter();
         Ok(parts.map(|bytes| Self { bytes, dtype }).collect())
     }
@@ -226,7 +229,7 @@ impl ErasedBuffer {
     /// [`InvalidArgument`](Error::InvalidArgument) for another number of bytes, and errors of CUDA.
     pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<()> {
         self.check_all("the source of copy_from_bytes", source.len())?;
-        self.bytes.copy_from_host_at(0, source)
+        self.bytes.copy_from_host(source)
     }
 
     /// Copies all elements to bytes of the host, at any address.
@@ -238,7 +241,7 @@ impl ErasedBuffer {
     /// As for [`copy_from_bytes`](Self::copy_from_bytes).
     pub fn copy_to_bytes(&self, target: &mut [u8]) -> Result<()> {
         self.check_all("the target of copy_to_bytes", target.len())?;
-        self.bytes.copy_to_host_at(0, target)
+        self.bytes.copy_to_host(target)
     }
 
     /// Copies whole elements from bytes of the host to the range that starts at element `offset`.
@@ -285,73 +288,20 @@ impl ErasedBuffer {
         self.bytes.copy_from_buffer(source.bytes())
     }
 
-    /// Sets every element to zero.
-    ///
-    /// # Ordering
-    /// As for [`Buffer::set_zero`].
+    /// Migrates all elements to a location: as [`Buffer::prefetch`].
     ///
     /// # Errors
-    /// Errors of CUDA.
-    pub fn set_zero(&mut self) -> Result<()> {
-        self.bytes.set_zero()
-    }
-
-    /// Migrates all elements to a location, on the library's stream of the device.
-    ///
-    /// # Ordering
-    /// As for [`prefetch_on`](Self::prefetch_on).
-    ///
-    /// # Errors
-    /// As for [`Buffer::prefetch_range`].
-    #[doc(alias = "cudaMemPrefetchAsync")]
+    /// As for [`Buffer::prefetch`].
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
-        self.bytes
-            .prefetch_range(0..self.bytes.len(), location.into())
+        self.bytes.prefetch(location.into())
     }
 
-    /// Migrates all elements to a location, on a stream.
-    ///
-    /// # Ordering
-    /// Enqueued on `stream`, after earlier work on the buffer.
+    /// Gives advice for all elements: as [`Buffer::advise`].
     ///
     /// # Errors
-    /// As for [`Buffer::prefetch_range`].
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_on(
-        &self,
-        location: impl Into<Location>,
-        stream: &Stream,
-    ) -> Result<HintOutcome> {
-        self.bytes
-            .prefetch_range_on(0..self.bytes.len(), location.into(), stream)
-    }
-
-    /// Gives advice for all elements; the range is extended to whole pages.
-    ///
-    /// # Errors
-    /// As for [`Buffer::prefetch_range`].
-    #[doc(alias = "cudaMemAdvise")]
+    /// As for [`Buffer::advise`].
     pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.bytes.advise_range(0..self.bytes.len(), advice)
-    }
-
-    /// The kind of memory that unified memory has, and the reason: [`UnifiedBuffer::placement`](cuda_um::UnifiedBuffer::placement). `None` for
-    /// memory of other kinds.
-    #[must_use]
-    pub fn placement(&self) -> Option<Placed> {
-        match self.bytes.memory() {
-            BufferMemory::Cuda(view) => view.placement(),
-            BufferMemory::Host(_) | BufferMemory::Opaque => None,
-        }
-    }
-
-    /// The known locations of the pages, in bytes from the first element: [`UnifiedBuffer::residency`](cuda_um::UnifiedBuffer::residency).
-    ///
-    /// # Errors
-    /// [`NotSupported`](Error::NotSupported) for memory that kernels cannot access, and the errors of `cudaMemGetLocationInfo`.
-    #[doc(alias = "cudaMemGetLocationInfo")]
-    pub fn residency(&self) -> Result<Vec<Residency>> {
-        self.bytes.memory().device_view()?.residency()
+        self.bytes.advise(advice)
     }
 
     /// Reads a range of elements from a file, a socket or another reader.
@@ -371,8 +321,8 @@ impl ErasedBuffer {
         self.bytes.write_to(target, self.byte_range(range)?)
     }
 
-    pub(crate) fn check_type<T: Element>(&self) -> Result<()> {
-        match self.name() {
+    fn check_type<T: Element>(&self) -> Result<()> {
+        match self.bytes.name() {
             Some(name) => check_same(
                 format_args!("the element type of `{name}`"),
                 dtype_of::<T>(),
@@ -390,32 +340,29 @@ impl ErasedBuffer {
 
     /// Refuses a slice that is not as long as the buffer.
     fn check_all(&self, what: &'static str, found: usize) -> Result<()> {
-        if found == self.size_bytes() {
-            return Ok(());
+        let bytes = self.size_bytes();
+        match found == bytes {
+            true => Ok(()),
+            false => Err(self.refused(what, found, format!("the buffer has {bytes} bytes"))),
         }
-        self.refused(
-            what,
-            found,
-            format!("the buffer has {} bytes", self.size_bytes()),
-        )
     }
 
     /// The first byte of a range of whole elements.
     fn start(&self, what: &'static str, offset: usize, bytes: usize) -> Result<usize> {
         let width = self.dtype.size_bytes();
         if !bytes.is_multiple_of(width) {
-            self.refused(what, bytes, format!("an element has {width} bytes"))?;
+            return Err(self.refused(what, bytes, format!("an element has {width} bytes")));
         }
         Ok(range::check_at(offset, bytes / width, self.len())?.start * width)
     }
 
-    fn refused(&self, what: &'static str, bytes: usize, reason: String) -> Result<()> {
+    fn refused(&self, what: &'static str, bytes: usize, reason: String) -> Error {
         let (len, dtype) = (self.len(), self.dtype);
-        Err(Error::InvalidArgument {
+        Error::InvalidArgument {
             what,
             value: format!("{bytes} bytes"),
             reason: format!("{reason}, and its {len} elements are {dtype}"),
-        })
+        }
     }
 }
 

@@ -11,83 +11,45 @@ use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::erased::ErasedBuffer;
 use crate::host_buffer::HostBuffer;
-use crate::typed::Typed;
+use crate::shared::{SharedRead, SharedWrite};
 
-macro_rules! kernel_args {
-    ($($buffer:ty),*) => {$(
-        impl<T: Element> KernelArg for &$buffer {
+/// Of an argument with any element type, and of one with the element type `T`.
+macro_rules! argument {
+    ($view:ident, $arg:ident, $into:ident: [$($element:tt)*] $buffer:ty, |$this:ident| $any:expr, $typed:expr) => {
+        impl<$($element)*> KernelArg for $buffer {
             fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
             where
                 Self: 'a,
             {
-                self.into_view()?.pass(arguments)
+                let $this = self;
+                $any?.pass(arguments)
             }
         }
 
-        impl<T: Element> ReadArg<T> for &$buffer {
-            fn into_view<'a>(self) -> cuda_um::Result<View<'a, T>>
+        impl<T: Element> $arg<T> for $buffer {
+            fn $into<'a>(self) -> cuda_um::Result<$view<'a, T>>
             where
                 Self: 'a,
             {
-                self.memory().device_view()
+                let $this = self;
+                $typed
             }
         }
-
-        impl<T: Element> KernelArg for &mut $buffer {
-            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
-            where
-                Self: 'a,
-            {
-                self.into_view_mut()?.pass(arguments)
-            }
-        }
-
-        impl<T: Element> WriteArg<T> for &mut $buffer {
-            fn into_view_mut<'a>(self) -> cuda_um::Result<ViewMut<'a, T>>
-            where
-                Self: 'a,
-            {
-                self.memory_mut().device_view_mut()
-            }
-        }
-    )*};
-}
-kernel_args!((dyn Buffer<T> + '_), HostBuffer<T>, Typed<T>);
-
-impl KernelArg for &ErasedBuffer {
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
-    where
-        Self: 'a,
-    {
-        self.bytes().pass(arguments)
-    }
+    };
 }
 
-impl<T: Element> ReadArg<T> for &ErasedBuffer {
-    fn into_view<'a>(self) -> cuda_um::Result<View<'a, T>>
-    where
-        Self: 'a,
-    {
-        self.check_type::<T>()?;
-        self.bytes().memory().device_view()?.cast()
-    }
+macro_rules! arguments {
+    ($($buffer:ty),*; erased $($erased:ty),*; erased_mut $($erased_mut:ty),*) => {
+        $(
+            argument!(View, ReadArg, into_view: [T: Element] &$buffer, |b| b.memory().device_view(), b.memory().device_view());
+            argument!(ViewMut, WriteArg, into_view_mut: [T: Element] &mut $buffer, |b| b.memory_mut().device_view_mut(), b.memory_mut().device_view_mut());
+        )*
+        $(argument!(View, ReadArg, into_view: [] &$erased, |b| b.bytes().memory().device_view(), b.view());)*
+        $(argument!(ViewMut, WriteArg, into_view_mut: [] &mut $erased_mut, |b| b.bytes_mut().memory_mut().device_view_mut(), b.view_mut());)*
+    };
 }
-
-impl KernelArg for &mut ErasedBuffer {
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
-    where
-        Self: 'a,
-    {
-        self.bytes_mut().pass(arguments)
-    }
-}
-
-impl<T: Element> WriteArg<T> for &mut ErasedBuffer {
-    fn into_view_mut<'a>(self) -> cuda_um::Result<ViewMut<'a, T>>
-    where
-        Self: 'a,
-    {
-        self.check_type::<T>()?;
-        self.bytes_mut().memory_mut().device_view_mut()?.cast()
-    }
-}
+arguments!(
+    (dyn Buffer<T> + '_), HostBuffer<T>;
+    erased ErasedBuffer, SharedRead, SharedWrite;
+    erased_mut ErasedBuffer, SharedWrite
+);

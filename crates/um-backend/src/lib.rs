@@ -24,7 +24,7 @@ mod range_ops;
 mod runtime;
 mod settings;
 mod sharded;
-pub mod shared;
+mod shared;
 mod transfer;
 mod typed;
 
@@ -41,7 +41,6 @@ pub use promised::CudaFeature;
 pub use runtime::RuntimeChoice;
 pub use sharded::{Sharded, Split};
 pub use shared::{SharedBuffer, SharedRead, SharedWrite};
-pub use typed::Typed;
 
 #[cfg(doctest)]
 /// Borrows that would become longer, and types of elements that would change behind a view that writes.

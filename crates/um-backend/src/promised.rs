@@ -11,13 +11,10 @@ use crate::dtype::{DType, Element};
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
 use crate::shared::SharedBuffer;
-use crate::typed::Typed;
 
 host_slices!([T: Element] dyn Buffer<T> + '_);
-host_slices!([T: Element] Typed<T>);
 
 hints_by_ordinal!([T: Element] dyn Buffer<T> + '_, |buffer| buffer.device());
-hints_by_ordinal!([T: Element] Typed<T>, |buffer| buffer.device());
 hints_by_ordinal!([] ErasedBuffer, |buffer| buffer.device());
 hints_by_ordinal!([] SharedBuffer, |buffer| buffer.device());
 

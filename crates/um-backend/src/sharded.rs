@@ -1,7 +1,5 @@
 //! Rows over several devices.
 
-mod as_buffer;
-mod parts;
 mod reshard;
 mod split;
 
@@ -9,7 +7,7 @@ pub use split::Split;
 
 use std::ops::Range;
 
-use cuda_um::{HintOutcome, Location, range, together};
+use cuda_um::{HintOutcome, Location, host_vec, range, together};
 
 use crate::backend::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
@@ -18,9 +16,8 @@ use crate::error::{CudaError, Result};
 
 /// Rows of elements over the devices of several backends: each device has a shard, a range of adjacent rows in a buffer of its own.
 ///
-/// For the host it is one [`Buffer`]: copies of any range, fills, guards (of a copy), files and hints go to the shards that have the
-/// elements; copies of 1 MiB and more between the host and several shards run at the same time, each on a thread. For devices, each shard is
-/// a `dyn Buffer` ([`shard`](Self::shard)), and [`each_shard`](Self::each_shard) launches on all. A shard may be empty.
+/// Copies of all rows between the host and the shards run at the same time from 1 MiB on, each on a thread. Each shard is a `dyn Buffer`
+/// ([`shard`](Self::shard)), and [`each_shard`](Self::each_shard) launches on all. A shard may be empty.
 ///
 /// A capture of a graph records the part of its device only; those of the others run at once.
 ///
@@ -30,7 +27,7 @@ use crate::error::{CudaError, Result};
 /// # Examples
 /// ```
 /// use um_backend::sim::Sim;
-/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, Sharded, Split};
+/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, Sharded, Split};
 ///
 /// let sim = Sim::builder().devices(2).build().unwrap();
 /// let first = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
@@ -51,9 +48,6 @@ pub struct Sharded<T: Element> {
     shards: Vec<Shard<T>>,
     kind: BufferKind,
     row_len: usize,
-    /// The share of each device, for clones.
-    weights: Vec<f64>,
-    name: Option<String>,
 }
 
 /// The rows of one device.
@@ -69,9 +63,9 @@ impl<T: Element> Shard<T> {
         backend: &CudaBackend,
         kind: BufferKind,
         rows: Range<usize>,
-        len: usize,
+        row_len: usize,
     ) -> Result<Self> {
-        let buffer = backend.create(kind, len)?;
+        let buffer = backend.create(kind, rows.len() * row_len)?;
         Ok(Self {
             backend: backend.clone(),
             rows,
@@ -110,29 +104,16 @@ impl<T: Element> Sharded<T> {
     ) -> Result<Self> {
         check_row_len(row_len)?;
         range::size_bytes::<T>(rows.saturating_mul(row_len))?;
-        let weights = split.weights(backends)?;
-        Self::with_weights(backends, kind, rows, row_len, weights)
-    }
-
-    fn with_weights(
-        backends: &[CudaBackend],
-        kind: BufferKind,
-        rows: usize,
-        row_len: usize,
-        weights: Vec<f64>,
-    ) -> Result<Self> {
-        let ranges = split::ranges(rows, &weights);
-        let parts = backends.iter().zip(ranges).enumerate();
-        let shards = parts.map(|(number, (backend, rows))| {
-            let len = rows.len() * row_len;
-            Shard::new(backend, kind, rows, len).map_err(|cause| failed(number, backend, cause))
-        });
+        let ranges = split::ranges(rows, &split.weights(backends)?);
+        let shard = |(number, (backend, rows)): (usize, (&CudaBackend, Range<usize>))| {
+            let shard = Shard::new(backend, kind, rows, row_len);
+            shard.map_err(|cause| failed(number, backend, cause))
+        };
+        let shards = backends.iter().zip(ranges).enumerate().map(shard);
         Ok(Self {
             shards: shards.collect::<Result<_>>()?,
             kind,
             row_len,
-            weights,
-            name: None,
         })
     }
 
@@ -153,7 +134,11 @@ impl<T: Element> Sharded<T> {
     ) -> Result<Self> {
         check_row_len(row_len)?;
         if !elements.len().is_multiple_of(row_len) {
-            return Err(no_rows(elements.len(), row_len));
+            return Err(CudaError::InvalidArgument {
+                what: "the length of Sharded",
+                value: format!("{} elements", elements.len()),
+                reason: format!("a row has {row_len} elements: give whole rows"),
+            });
         }
         let weights = split.weights(backends)?;
         let ranges = split::ranges(elements.len() / row_len, &weights);
@@ -171,8 +156,6 @@ impl<T: Element> Sharded<T> {
             shards: shards.into_iter().collect::<Result<_>>()?,
             kind,
             row_len,
-            weights,
-            name: None,
         })
     }
 
@@ -230,6 +213,47 @@ impl<T: Element> Sharded<T> {
         &mut *self.shards[shard].buffer
     }
 
+    /// Copies all rows from the host.
+    ///
+    /// # Ordering
+    /// As for [`Buffer::copy_from_host`].
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](CudaError::LengthMismatch), and as for [`Buffer::copy_from_host`], in a [`CudaError::Shard`].
+    pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
+        let row_len = self.row_len;
+        range::same_length("copy_from_host", self.rows() * row_len, source.len())?;
+        let jobs = self.shards.iter_mut().enumerate().collect();
+        run(jobs, size_of_val(source), |(number, shard)| {
+            let part = &source[shard.rows.start * row_len..shard.rows.end * row_len];
+            let copied = shard.buffer.copy_from_host(part);
+            copied.map_err(|cause| shard.failed(number, cause))
+        })
+    }
+
+    /// Copies all rows to new memory of the host.
+    ///
+    /// # Ordering
+    /// As for [`Buffer::to_vec`].
+    ///
+    /// # Errors
+    /// As for [`Buffer::to_vec`], in a [`CudaError::Shard`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut elements = host_vec::zeroed("to_vec", self.rows() * self.row_len)?;
+        let bytes = size_of_val(&*elements);
+        let (mut rest, mut jobs) = (&mut *elements, Vec::new());
+        for shard in self.shards.iter().enumerate() {
+            let (part, after) = rest.split_at_mut(shard.1.buffer.len());
+            rest = after;
+            jobs.push((shard, part));
+        }
+        run(jobs, bytes, |((number, shard), part)| {
+            let copied = shard.buffer.copy_to_host(part);
+            copied.map_err(|cause| shard.failed(number, cause))
+        })?;
+        Ok(elements)
+    }
+
     /// Calls `work` for each shard that has rows, in order, with its number, its backend, its rows and its buffer: to launch a kernel on
     /// `backend.device().stream()`. Work that is only enqueued runs on all devices at the same time.
     ///
@@ -241,14 +265,14 @@ impl<T: Element> Sharded<T> {
     ) -> Result<()> {
         let with_rows = self.shards.iter_mut().enumerate();
         let with_rows = with_rows.filter(|(_, shard)| !shard.rows.is_empty());
-        parts::first_error(with_rows.map(|(number, shard)| {
+        first_error(with_rows.map(|(number, shard)| {
             let rows = shard.rows.clone();
             work(number, &shard.backend, rows, &mut *shard.buffer)
                 .map_err(|cause| shard.failed(number, cause))
         }))
     }
 
-    /// Migrates each shard to its own device.
+    /// Migrates each shard to its own device. The outcome is the first that was not applied.
     ///
     /// # Ordering
     /// Enqueued on the library's stream of each device, after earlier work on its shard.
@@ -257,15 +281,31 @@ impl<T: Element> Sharded<T> {
     /// As for [`Buffer::prefetch`], in a [`CudaError::Shard`]. Memory that cannot migrate is not an error.
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_shards(&self) -> Result<HintOutcome> {
-        let hint = |(number, shard): (usize, &Shard<T>)| {
+        let mut sum = HintOutcome::Applied;
+        first_error(self.shards.iter().enumerate().map(|(number, shard)| {
             let home = Location::from(shard.backend.device());
-            shard
-                .buffer
-                .prefetch(home)
-                .map_err(|cause| shard.failed(number, cause))
-        };
-        parts::outcome(self.shards.iter().enumerate().map(hint))
+            let outcome = shard.buffer.prefetch(home);
+            let outcome = outcome.map_err(|cause| shard.failed(number, cause))?;
+            if sum.is_applied() {
+                sum = outcome;
+            }
+            Ok(())
+        }))?;
+        Ok(sum)
     }
+}
+
+/// Runs the copies of several shards; large ones run at the same time: below 1 MiB a thread takes longer to begin than the copy.
+fn run<J: Send>(jobs: Vec<J>, bytes: usize, copy: impl Fn(J) -> Result<()> + Sync) -> Result<()> {
+    match bytes < 1 << 20 {
+        true => first_error(jobs.into_iter().map(copy)),
+        false => first_error(together(jobs, copy)),
+    }
+}
+
+/// Takes all results, and returns the first error.
+fn first_error(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    results.into_iter().fold(Ok(()), Result::and)
 }
 
 fn check_row_len(row_len: usize) -> Result<()> {
@@ -276,13 +316,5 @@ fn check_row_len(row_len: usize) -> Result<()> {
             reason: "a row has at least one element".to_owned(),
         }),
         _ => Ok(()),
-    }
-}
-
-fn no_rows(elements: usize, row_len: usize) -> CudaError {
-    CudaError::InvalidArgument {
-        what: "the length of Sharded",
-        value: format!("{elements} elements"),
-        reason: format!("a row has {row_len} elements: give whole rows"),
     }
 }

@@ -1,29 +1,26 @@
 //! Storage that several tensors share.
 
-mod caller;
 mod guard;
 mod of_graph;
 mod part;
 mod storage;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{
-    Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, managed::Residency, range,
-    resource::Placed,
-};
+use cuda_um::{Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, range};
 
+#[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
 use crate::erased::{ErasedBuffer, size_bytes};
 use crate::error::{CudaError, Result};
-pub use caller::{OfTask, OfThread};
 pub use guard::{SharedRead, SharedWrite};
 pub(crate) use of_graph::{HeldByGraph, Holding};
 use part::Part;
-use storage::{Access, Handle, Held};
+use storage::{Access, Bytes, Handle};
 
 /// A part of storage that several tensors share: what a tensor with views holds. A clone is the same part of the same storage.
 ///
@@ -39,24 +36,18 @@ use storage::{Access, Handle, Held};
 /// A guard is needed only until the work is enqueued. As for every buffer, later work is ordered after earlier work on the memory.
 ///
 /// # Locking
-/// Any number of read guards of a storage may live at a time, or one write guard. Requests that wait are served in order, with the exceptions
-/// below.
+/// Any number of read guards of a storage may live at a time, or one write guard. Threads that wait are served in order.
 ///
-/// - A guard of [`read`](Self::read), [`write`](Self::write), [`host`](Self::host) or [`host_mut`](Self::host_mut) belongs to its thread, and is not
-///   `Send`. A guard that lives across an `await`, or moves to another thread, is one of [`read_async`](Self::read_async) or
-///   [`write_async`](Self::write_async): it is `Send`, and belongs to the task that took it.
-/// - A call never waits for a guard of its own thread or task: it gets [`CudaError::WouldDeadlock`]. The guard may be that of the caller, or of
-///   another task that keeps a guard of its thread across an `await`.
-/// - A call that blocks its thread does not wait for a guard of a task either, nor for a part that [`into_erased`](SharedRead::into_erased) took
-///   from its thread: the thread may have to run that task. It gets the same error. Await `read_async` or `write_async` instead; a thread that
-///   runs no task may block on them.
-/// - A thread or task that reads may read again at any time. A thread that reads is not held up by a task that waits to write.
-/// - Futures that one task polls together (`join!`) are of one task; futures whose wakers differ (`FuturesUnordered`, a `join_all` of many) are of
-///   different tasks: take the guards before, or one after the other.
+/// - A thread that reads may read again at any time, also before a thread that waits to write.
+/// - A call that blocks its thread never waits for a guard that the thread took: it gets [`CudaError::WouldDeadlock`].
+/// - A guard of [`read`](Self::read), [`write`](Self::write), [`host`](Self::host) or [`host_mut`](Self::host_mut) stays on its thread. What lives
+///   across an `await`, or moves to another thread, is the part of [`read_async`](Self::read_async), [`write_async`](Self::write_async) or
+///   [`into_erased`](SharedRead::into_erased).
+/// - A task that waits does not hold up threads, nor tasks that read.
 /// - One [`lock`](Self::lock) takes the guards of work on several storages. Threads that do so do not wait for each other for ever.
-/// - Not noticed: two threads or tasks that each keep a guard from an earlier call and wait for the one of the other; a task that waits for a guard
-///   that another task took and gave to it; and a task whose waker has no data (`Waker::noop`) that waits for its own guard. Where guards live across
-///   calls, take those of several storages in one order, or with [`try_write`](Self::try_write).
+/// - Not noticed: two threads that each keep a guard from an earlier call and wait for the one of the other; a task that waits for its own guard; and
+///   a thread that waits for a part that another thread took and gave to it. Where guards live across calls, take those of several storages in
+///   one order, or with [`try_write`](Self::try_write).
 /// - In a child made by `fork`, every call gets [`Error::Forked`](cuda_um::Error::Forked), and drops do nothing.
 ///
 /// # Examples
@@ -124,7 +115,7 @@ impl SharedBuffer {
     /// The place of the storage.
     #[must_use]
     pub fn device(&self) -> Option<&Device> {
-        self.storage.device()
+        self.storage.device.as_ref()
     }
 
     /// The part, as bytes of the [`whole`](Self::whole) storage.
@@ -138,7 +129,7 @@ impl SharedBuffer {
     pub fn whole(&self) -> Self {
         Self {
             storage: self.storage.clone(),
-            bytes: 0..self.storage.size_bytes(),
+            bytes: 0..self.storage.size_bytes,
             dtype: DType::U8,
         }
     }
@@ -192,22 +183,17 @@ impl SharedBuffer {
     /// Waits for a guard to read the part.
     ///
     /// # Errors
-    /// [`CudaError::WouldDeadlock`] if it would wait for a guard of this thread or of a task; [`Forked`](cuda_um::Error::Forked).
+    /// [`CudaError::WouldDeadlock`] if it would wait for a guard of this thread; [`Forked`](cuda_um::Error::Forked).
     pub fn read(&self) -> Result<SharedRead> {
         self.reading("SharedBuffer::read", true)
     }
 
-    /// Does the same as [`read`](Self::read), but waits in the task, not in the thread. The guard is `Send`, and may live across an `await`.
-    ///
-    /// A future that is dropped leaves the line. While it waits it must be polled: once it is served, others wait for it.
+    /// Waits in the task, not in the thread, for the part to read, which may live across an `await`. Its methods that write are refused.
     ///
     /// # Errors
-    /// [`CudaError::WouldDeadlock`] if it would wait for a guard of this task or thread; [`Forked`](cuda_um::Error::Forked).
-    pub async fn read_async(&self) -> Result<SharedRead<OfTask>> {
-        let taken = self
-            .storage
-            .take_async(Access::Read, "SharedBuffer::read_async");
-        Ok(SharedRead::new(self.part(taken.await?)))
+    /// [`Forked`](cuda_um::Error::Forked).
+    pub async fn read_async(&self) -> Result<ErasedBuffer> {
+        self.task(Access::Read, "SharedBuffer::read_async").await
     }
 
     /// Does the same as [`read`](Self::read), but does not wait.
@@ -226,15 +212,13 @@ impl SharedBuffer {
         self.writing("SharedBuffer::write", true)
     }
 
-    /// Does the same as [`write`](Self::write), but waits in the task, not in the thread: as [`read_async`](Self::read_async).
+    /// Waits in the task, not in the thread, for the part to read and write, which may live across an `await`. Threads and tasks that go on taking
+    /// guards may hold it off.
     ///
     /// # Errors
     /// As for [`read_async`](Self::read_async).
-    pub async fn write_async(&self) -> Result<SharedWrite<OfTask>> {
-        let taken = self
-            .storage
-            .take_async(Access::Write, "SharedBuffer::write_async");
-        Ok(SharedWrite::new(self.part(taken.await?)))
+    pub async fn write_async(&self) -> Result<ErasedBuffer> {
+        self.task(Access::Write, "SharedBuffer::write_async").await
     }
 
     /// Does the same as [`write`](Self::write), but does not wait.
@@ -291,31 +275,28 @@ impl SharedBuffer {
             }
         }
         let mut first = 0;
-        'again: loop {
+        loop {
             let (mut read, mut written) = ([const { None }; R], [const { None }; W]);
-            for index in (first..R + W).chain(0..first) {
+            let mut take = |index: usize| {
                 let waits = index == first;
-                let taken = match index.checked_sub(R) {
-                    None => reads[index]
-                        .reading(CALL, waits)
-                        .map(|guard| read[index] = Some(guard)),
-                    Some(write) => writes[write]
-                        .writing(CALL, waits)
-                        .map(|guard| written[write] = Some(guard)),
-                };
-                match taken {
-                    Err(CudaError::Busy { .. }) => {
-                        first = index;
-                        continue 'again;
-                    }
-                    taken => taken?,
+                match index.checked_sub(R) {
+                    None => read[index] = Some(reads[index].reading(CALL, waits)?),
+                    Some(write) => written[write] = Some(writes[write].writing(CALL, waits)?),
                 }
+                Ok(())
+            };
+            let mut in_order = (first..R + W).chain(0..first);
+            match in_order.try_for_each(|index| take(index).map_err(|error| (index, error))) {
+                Ok(()) => {
+                    let taken = "each was taken";
+                    return Ok((
+                        read.map(|guard| guard.expect(taken)),
+                        written.map(|guard| guard.expect(taken)),
+                    ));
+                }
+                Err((index, CudaError::Busy { .. })) => first = index,
+                Err((_, error)) => return Err(error),
             }
-            let taken = "each was taken";
-            return Ok((
-                read.map(|guard| guard.expect(taken)),
-                written.map(|guard| guard.expect(taken)),
-            ));
         }
     }
 
@@ -408,27 +389,10 @@ impl SharedBuffer {
         self.reading("SharedBuffer::advise", true)?.advise(advice)
     }
 
-    /// The kind of memory that the storage has, and the reason: as [`ErasedBuffer::placement`].
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read).
-    pub fn placement(&self) -> Result<Option<Placed>> {
-        Ok(self.reading("SharedBuffer::placement", true)?.placement())
-    }
-
-    /// The known locations of the part's pages, in bytes from its first element: as [`ErasedBuffer::residency`].
-    ///
-    /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::residency`].
-    #[doc(alias = "cudaMemGetLocationInfo")]
-    pub fn residency(&self) -> Result<Vec<Residency>> {
-        self.reading("SharedBuffer::residency", true)?.residency()
-    }
-
     /// Whether no other handle or guard has the storage. A [`CapturedStep`](crate::CapturedStep) does not count.
     #[must_use]
     pub fn is_unique(&self) -> bool {
-        self.storage.has_one_handle()
+        self.storage.handles() == Some(1)
     }
 
     /// Copies on write: if another handle or a guard has the storage, the part moves to new storage of the same kind. Only the part is copied.
@@ -449,18 +413,25 @@ impl SharedBuffer {
     }
 
     fn reading(&self, call: &'static str, waits: bool) -> Result<SharedRead> {
-        let held = self.storage.take(Access::Read, call, waits)?;
-        Ok(SharedRead::new(self.part(held)))
+        let bytes = self.storage.take(Access::Read, call, waits)?;
+        Ok(SharedRead::new(self.part(Access::Read, bytes)))
     }
 
     fn writing(&self, call: &'static str, waits: bool) -> Result<SharedWrite> {
-        let held = self.storage.take(Access::Write, call, waits)?;
-        Ok(SharedWrite::new(self.part(held)))
+        let bytes = self.storage.take(Access::Write, call, waits)?;
+        Ok(SharedWrite::new(self.part(Access::Write, bytes)))
     }
 
-    fn part(&self, held: Held) -> ErasedBuffer {
+    async fn task(&self, access: Access, call: &'static str) -> Result<ErasedBuffer> {
+        let bytes = poll_fn(|context| self.storage.poll(access, call, context)).await?;
+        Ok(self.part(access, bytes))
+    }
+
+    /// The part, whose bytes this thread has just taken.
+    fn part(&self, access: Access, bytes: Bytes) -> ErasedBuffer {
         of_graph::used(&self.storage);
-        Part::erased(held, self.bytes.clone(), self.dtype)
+        let part = Part::new(&self.storage, access, bytes, self.bytes.clone());
+        ErasedBuffer::of(Box::new(part), self.dtype)
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {

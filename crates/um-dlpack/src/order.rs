@@ -51,10 +51,10 @@ impl ConsumerOrder<'_> {
 fn after_earlier_work(stream: &Stream, storage: &SharedBuffer) -> Result<()> {
     // SAFETY: no other library uses the memory through this export.
     let exported =
-        match unsafe { Exported::new_mut(Arc::new(storage.read()?.into_part()), stream, view) } {
+        match unsafe { Exported::new_mut(Arc::new(storage.read()?.into_erased()), stream, view) } {
             // What is only read waits only for writes and moves.
             Err(um_backend::cuda_um::Error::ReadOnly { .. }) => {
-                Exported::new(Arc::new(storage.read()?.into_part()), stream, view)
+                Exported::new(Arc::new(storage.read()?.into_erased()), stream, view)
             }
             exported => exported,
         };

@@ -93,7 +93,11 @@ impl Job {
         let buffer = unsafe { self.backend.create_erased_uninit(kind, dtype, bytes) }?;
         if let Some(stream) = &self.stream {
             // An outcome that says "not supported" costs time, not correctness.
-            let _ = buffer.prefetch_on(Location::from(device), stream)?;
+            let _ = buffer.bytes().prefetch_range_on(
+                0..buffer.size_bytes(),
+                Location::from(device),
+                stream,
+            )?;
         }
         Ok(buffer)
     }
@@ -131,7 +135,7 @@ impl Job {
         let infos = &self.plan.opened.tensors;
         let info = &infos[wanted.index];
         // Messages and profiles show it.
-        buffer.set_name(&printable(&info.name));
+        buffer.bytes_mut().set_name(&printable(&info.name));
         let buffer = SharedBuffer::new(buffer).cast(info.dtype());
         Ok(Tensor {
             infos: Arc::clone(infos),

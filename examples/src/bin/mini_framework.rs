@@ -57,10 +57,10 @@ fn main() -> ExitCode {
 /// Ones that the host writes, and a kernel adds.
 fn sum_of_ones(place: &Place) -> Result<f32> {
     let ones = Tensor::zeros(place, DType::F32, &[1 << 20])?;
-    ones.storage().write()?.set_name("ones");
+    ones.storage().write()?.bytes_mut().set_name("ones");
     ones.storage().host_mut::<f32>()?.fill(1.0);
     let sum = ones.sum()?;
-    sum.storage().write()?.set_name("sum");
+    sum.storage().write()?.bytes_mut().set_name("sum");
     Ok(sum.data::<f32>()?[0])
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use um_backend::kernels::Reduce;
 use um_backend::{
-    Buffer, BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
+    BufferKind, CudaDevice, Result, SharedRead, SharedWrite, Stream,
     cuda_um::{Kernel, LaunchConfig, Module, buffer::InPlace, constant, kernel::KernelArgs},
 };
 

@@ -5,7 +5,7 @@ use super::scalar::{Op, Scalar, each, matmul};
 use super::tensor::Tensor;
 use rayon::prelude::*;
 use um_backend::kernels::reduce_sum_cpu;
-use um_backend::{Buffer, DType, Result, SharedBuffer};
+use um_backend::{DType, Result, SharedBuffer};
 
 impl Tensor {
     /// `self + other`, element by element.

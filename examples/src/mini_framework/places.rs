@@ -3,7 +3,7 @@
 use super::tensor::{Place, Tensor};
 use std::sync::Mutex;
 use um_backend::profile::trace::MigrationReport;
-use um_backend::{Buffer, Element, Location, Result, Stream};
+use um_backend::{Element, Location, Result, Stream};
 
 impl Place {
     /// The same place with a stream of its own: its operations overlap those of other streams.
@@ -96,9 +96,10 @@ impl Tensor {
     /// Errors of CUDA.
     pub fn prefetch(&self) -> Result<()> {
         let device = self.place.stream.device().ordinal();
-        self.storage
-            .read()?
-            .prefetch_on(Location::Device(device), &self.place.stream)?;
+        let part = self.storage.read()?;
+        let (all, device) = (0..part.size_bytes(), Location::Device(device));
+        part.bytes()
+            .prefetch_range_on(all, device, &self.place.stream)?;
         Ok(())
     }
 }

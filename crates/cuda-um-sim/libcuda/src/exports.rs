@@ -114,7 +114,8 @@ exports! {
     cudaGraphGetNodes cudaGraphNodeGetType cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphExecDestroy cudaGraphExecUpdate
     cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams cudaGraphConditionalHandleCreate cudaStreamBeginCaptureToGraph
     cudaGraphAddNode cudaGraphAddNode_v2 cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_v2
-    cudaDeviceGetP2PAttribute
+    cudaDeviceGetP2PAttribute cudaDeviceReset cudaDeviceGetLimit cudaDeviceSetLimit cudaMemPoolGetAccess cudaStreamCreate cudaStreamGetFlags
+    cudaStreamGetPriority cudaStreamGetId cudaEventCreate cudaMallocHost
 
     cuDeviceGet cuDeviceGetName cuModuleLoadData cuModuleLoadDataEx cuModuleLoad cuModuleUnload cuModuleGetFunction
     cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -134,13 +135,21 @@ exports! {
     cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPrefetchAsync cuMemPrefetchAsync_v2 cuMemAdvise
     cuMemAdvise_v2 cuMemRangeGetAttribute cuStreamBeginCapture_v2 cuStreamEndCapture cuThreadExchangeStreamCaptureMode
     cuGraphInstantiateWithFlags cuGraphLaunch cuGraphDestroy cuGraphExecDestroy cuGraphExecKernelNodeSetParams
-    cuDeviceGetP2PAttribute
+    cuDeviceGetP2PAttribute cuDevicePrimaryCtxSetFlags_v2 cuDevicePrimaryCtxReset_v2 cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4
+    cuCtxDestroy_v2 cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetId cuCtxGetFlags cuCtxGetLimit cuCtxSetLimit
+    cuCtxResetPersistingL2Cache cuDeviceGetByPCIBusId cuDeviceComputeCapability cuPointerGetAttributes cuPointerSetAttribute
+    cuMemGetAddressRange_v2 cuLibraryLoadData cuLibraryLoadFromFile cuLibraryUnload cuLibraryGetKernel cuLibraryGetModule
+    cuKernelGetFunction cuKernelGetLibrary cuFuncGetModule cuKernelGetAttribute cuKernelSetAttribute cuKernelSetCacheConfig
+    cuKernelGetParamInfo cuKernelGetName cuFuncGetName cuMemRangeGetAttributes cuMemPrefetchBatchAsync cuMemDiscardBatchAsync
+    cuMemDiscardAndPrefetchBatchAsync cuMemPoolGetAccess cuMemGetDefaultMemPool cuMemGetMemPool cuMemSetMemPool cuStreamGetDevice
+    cuStreamGetFlags cuStreamGetId cuStreamGetPriority cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3 cuGraphGetNodes
+    cuGraphNodeGetType cuGraphExecUpdate_v2 cuEventRecordWithFlags
 
     cuptiGetVersion cuptiActivityRegisterCallbacks cuptiActivityConfigureUnifiedMemoryCounter cuptiActivityEnable
     cuptiActivityDisable cuptiActivityFlushAll cuptiGetTimestamp cuptiActivityGetNumDroppedRecords cuptiActivityGetNextRecord
     cuptiGetResultString
 
-    cuCtxCreate_v4 cuCtxDestroy_v2 cuCtxGetLimit cuCtxSetLimit cuModuleGetGlobal_v2 cuOccupancyAvailableDynamicSMemPerBlock
+    cuModuleGetGlobal_v2 cuOccupancyAvailableDynamicSMemPerBlock
     cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags
     cuOccupancyMaxPotentialClusterSize cuGraphUpload cuImportExternalMemory cuDestroyExternalMemory cuExternalMemoryGetMappedBuffer
 }

@@ -3,6 +3,54 @@
 use super::machine::Machine;
 use super::status::Code;
 
+/// The last attribute of CUDA 13.0.
+const LAST: i32 = 147;
+
+/// The largest sizes of textures and surfaces, by attribute, of an H200. No kernel of the simulator reads one.
+const TEXTURES: [(i32, i32); 41] = [
+    (21, 131_072),
+    (22, 131_072),
+    (23, 65_536),
+    (24, 16_384),
+    (25, 16_384),
+    (26, 16_384),
+    (27, 32_768),
+    (28, 32_768),
+    (29, 2_048),
+    (42, 32_768),
+    (43, 2_048),
+    (44, 1),
+    (45, 32_768),
+    (46, 32_768),
+    (47, 8_192),
+    (48, 8_192),
+    (49, 32_768),
+    (52, 32_768),
+    (53, 32_768),
+    (54, 2_046),
+    (55, 32_768),
+    (56, 131_072),
+    (57, 65_536),
+    (58, 16_384),
+    (59, 16_384),
+    (60, 16_384),
+    (61, 32_768),
+    (62, 2_048),
+    (63, 32_768),
+    (64, 32_768),
+    (65, 2_048),
+    (66, 32_768),
+    (67, 32_768),
+    (68, 2_046),
+    (69, 268_435_456),
+    (70, 131_072),
+    (71, 65_000),
+    (72, 2_097_120),
+    (73, 32_768),
+    (74, 32_768),
+    (77, 32_768),
+];
+
 impl Machine {
     /// A device attribute by its stable number.
     pub(crate) fn attribute(&self, attribute: i32, ordinal: usize) -> Result<i32, Code> {
@@ -49,7 +97,7 @@ impl Machine {
             91 => 1,                                    // canUseHostPointerForRegisteredMem
             95 => 1,                                    // cooperativeLaunch
             97 => profile.shared_bytes_per_block_optin as i32, // maxSharedMemoryPerBlockOptin
-            99 => 1,                                    // hostRegisterSupported
+            99 => flag(self.host_register),             // hostRegisterSupported
             100 => flag(profile.direct_host_access),    // pageableMemoryAccessUsesHostPageTables
             // directManagedMemAccessFromHost: of a GPU with memory of its own.
             101 => flag(profile.direct_host_access && !profile.integrated),
@@ -57,6 +105,21 @@ impl Machine {
             113 => 1,                                 // hostRegisterReadOnlySupported
             115 => flag(profile.memory_pools),        // memoryPoolsSupported
             134 if self.cuda.number() >= 12_020 => 0, // hostNumaId
+            11 => i32::MAX,                           // maxPitch
+            32 | 79 | 80 => 1, // eccEnabled, globalL1CacheSupported, localL1CacheSupported
+            51 => 32,          // texturePitchAlignment
+            14 | 30 => 512,    // textureAlignment, surfaceAlignment
+            87 => 2,           // singleToDoublePrecisionPerfRatio
+            108 => 30 << 20,   // maxPersistingL2CacheSize
+            109 => 128 << 20,  // accessPolicyMaxWindowSize
+            111 => 1024,       // reservedSharedMemoryPerBlock
+            131 => -1,         // numaId
+            21..=77 => TEXTURES
+                .iter()
+                .find(|(known, _)| *known == attribute)
+                .map_or(0, |(_, size)| *size),
+            // What the simulated device does not have.
+            1..=LAST => 0,
             _ => return Err(Code::INVALID_VALUE),
         })
     }

@@ -29,6 +29,7 @@ pub(crate) struct Machine {
     pub(crate) instructions: u64,
     /// The order of blocks and warps.
     pub(crate) seed: u64,
+    pub(crate) host_register: bool,
 }
 
 impl Machine {

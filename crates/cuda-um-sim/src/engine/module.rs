@@ -1,6 +1,7 @@
 //! Modules and their kernels.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -28,6 +29,7 @@ pub(crate) struct Image {
 
 /// A loaded module.
 struct Module {
+    handle: usize,
     device: usize,
     image: Image,
     functions: Mutex<Vec<usize>>,
@@ -49,6 +51,7 @@ impl Drop for Pending {
 pub(crate) struct Function {
     module: Arc<Module>,
     pub(crate) program: Arc<Program>,
+    c_name: CString,
     /// The most dynamic shared memory of a launch.
     pub(crate) dynamic_shared: Mutex<u32>,
 }
@@ -73,6 +76,16 @@ impl Function {
     pub(crate) fn parameter_sizes(&self) -> Vec<usize> {
         let parameters = self.program.parameters().iter();
         parameters.map(|parameter| parameter.bytes).collect()
+    }
+
+    /// The handle of its module.
+    pub(crate) fn module(&self) -> usize {
+        self.module.handle
+    }
+
+    /// The address of its name for C, which lives as long as the kernel.
+    pub(crate) fn c_name(&self) -> usize {
+        self.c_name.as_ptr() as usize
     }
 
     /// Whether its module was unloaded; a graph may still have the kernel.
@@ -114,10 +127,16 @@ impl Modules {
         self.modules.len()
     }
 
+    /// Whether a module with this handle is loaded.
+    pub(crate) fn has(&self, handle: usize) -> bool {
+        self.modules.contains_key(&handle)
+    }
+
     /// Adds a module that is for this device.
     pub(crate) fn add(&mut self, device: usize, image: Image) -> usize {
         let handle = self.handles.fresh();
         let module = Module {
+            handle,
             device,
             image,
             functions: Mutex::default(),
@@ -146,6 +165,18 @@ impl Modules {
         Ok(())
     }
 
+    /// Unloads the modules of a device.
+    pub(super) fn unload_all(&mut self, device: usize) -> Result<(), Code> {
+        let modules = self
+            .modules
+            .iter()
+            .filter(|(_, module)| module.device == device);
+        let handles: Vec<_> = modules.map(|(handle, _)| *handle).collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| self.unload(handle))
+    }
+
     /// Looks a kernel up by name; refuses one that cannot run here.
     pub(crate) fn look_up(&mut self, handle: usize, name: &str) -> Result<usize, Code> {
         let module = self
@@ -169,6 +200,7 @@ impl Modules {
         let dynamic_shared = Mutex::new(default.saturating_sub(program.shared_bytes() as u32));
         let function = Function {
             program,
+            c_name: CString::new(name).map_err(|_| Code::SYMBOL_NOT_FOUND)?,
             module,
             dynamic_shared,
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::contexts::Contexts;
 use super::device::Devices;
 use super::graph::Graphs;
 use super::handle::Handles;
@@ -26,6 +27,7 @@ pub(crate) struct State {
     pub(crate) now: Duration,
     pub(crate) memory: MemoryMap,
     pub(crate) managed: ManagedMemory,
+    pub(crate) contexts: Contexts,
     pub(crate) devices: Devices,
     pub(crate) pools: Pools,
     pub(crate) streams: Streams,
@@ -45,6 +47,7 @@ impl State {
             now: Duration::ZERO,
             memory: MemoryMap::new(machine.clone(), handles.clone(), misuse.clone()),
             managed: ManagedMemory::new(machine.profile.pageable_memory_access),
+            contexts: Contexts::new(handles.clone(), devices),
             devices: Devices::new(machine.clone(), devices),
             pools: Pools::new(handles.clone()),
             streams: Streams::new(machine.clone(), handles.clone(), context.clone()),

@@ -42,6 +42,7 @@ codes! {
     DEVICE_UNINITIALIZED = 201, "invalid device context";
     NO_KERNEL_IMAGE_FOR_DEVICE = 209, "no kernel image is available for execution on the device";
     ECC_UNCORRECTABLE = 214, "uncorrectable ECC error encountered";
+    UNSUPPORTED_LIMIT = 215, "limit is not supported on this architecture";
     PEER_ACCESS_UNSUPPORTED = 217, "peer access is not supported between these two devices";
     INVALID_PTX = 218, "a PTX JIT compilation failed";
     UNSUPPORTED_PTX_VERSION = 222, "the provided PTX was compiled with an unsupported toolchain.";

@@ -8,11 +8,13 @@ use super::graph::CaptureMode;
 use super::status::Code;
 
 /// The state of a thread in one simulator.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ThreadState {
     pub(crate) device: usize,
-    /// Whether the thread has a current context: the primary one of its device.
-    pub(crate) has_context: bool,
+    /// The current context of the driver, one of `device`; 0 for none.
+    pub(crate) context: usize,
+    /// The contexts below the current one.
+    pub(crate) stack: Vec<usize>,
     pub(crate) last_error: Code,
     /// Which captures forbid it unsafe calls.
     pub(crate) capture_mode: CaptureMode,
@@ -48,7 +50,8 @@ impl ThreadState {
     pub(crate) fn with<R>(core: u64, use_it: impl FnOnce(&mut ThreadState) -> R) -> R {
         let fresh = || ThreadState {
             device: 0,
-            has_context: false,
+            context: 0,
+            stack: Vec::new(),
             last_error: Code::SUCCESS,
             capture_mode: CaptureMode::Global,
         };

@@ -1,9 +1,10 @@
 //! Devices, peers, memory info, driver entry points.
 
+use super::driver_context::limit_default;
 use super::driver_symbol::latest_symbol;
 use super::guard::{entry_points, with_state};
 use super::pointer::{Out, Text};
-use crate::engine::{Code, Core, ThreadState};
+use crate::engine::{Code, Core, ThreadState, primary_context};
 use crate::preset::CudaVersion;
 use cuda_um_cost::PeerLink;
 use std::sync::Arc;
@@ -11,6 +12,11 @@ use std::sync::Arc;
 /// `cudaDriverEntryPointSuccess` and `cudaDriverEntryPointSymbolNotFound`.
 const FOUND: u32 = 0;
 const NOT_FOUND: u32 = 1;
+
+/// The name of a device on the bus.
+pub(super) fn pci_bus_id(device: usize) -> String {
+    format!("0000:{:02X}:00.0", 1 + device)
+}
 
 fn entry_point(
     core: &Arc<Core>,
@@ -35,7 +41,7 @@ entry_points! { Runtime;
 
     fn cudaSetDevice(core, device: i32) {
         let ordinal = core.state.lock().devices.ordinal(device)?;
-        ThreadState::with(core.id, |thread| (thread.device, thread.has_context) = (ordinal, true));
+        ThreadState::with(core.id, |thread| (thread.device, thread.context) = (ordinal, primary_context(ordinal)));
         Ok(())
     }
 
@@ -46,7 +52,7 @@ entry_points! { Runtime;
 
     fn cudaDeviceGetPCIBusId(core, text: Out<u8>, len: i32, device: i32) {
         let ordinal = core.state.lock().devices.ordinal(device)?;
-        let id = format!("0000:{:02X}:00.0\0", 1 + ordinal);
+        let id = pci_bus_id(ordinal) + "\0";
         if usize::try_from(len).map_or(true, |len| len < id.len()) {
             return Err(Code::INVALID_VALUE);
         }
@@ -67,6 +73,18 @@ entry_points! { Runtime;
         core.state.lock().graphs.use_device(device)?;
         core.wait_device(Some(device))
     }
+
+    fn cudaDeviceGetLimit(core, value: Out<usize>, limit: u32) {
+        let _ = core;
+        value.put(limit_default(limit)?)
+    }
+
+    fn cudaDeviceSetLimit(core, limit: u32, value: usize) {
+        let _ = (core, value);
+        limit_default(limit).map(drop)
+    }
+
+    fn cudaDeviceReset(core) { core.reset_device(ThreadState::with(core.id, |thread| thread.device)) }
 
     fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) {
         let state = core.state.lock();

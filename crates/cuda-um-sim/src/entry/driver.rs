@@ -11,12 +11,6 @@ use std::sync::Arc;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MAX_DYNAMIC_SHARED: i32 = 8;
 
-/// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR` and `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
-const RANGE_START: u32 = 11;
-const RANGE_BYTES: u32 = 12;
-/// `CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE`.
-const POOL: u32 = 17;
-
 /// Reads a file. Names of files are bytes on Linux.
 fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
     #[cfg(unix)]
@@ -215,18 +209,6 @@ entry_points! { Driver;
 
     fn cuMemsetD32Async(core, to: u64, value: u32, count: usize, stream: usize) {
         with_work_stream(core, stream, |state, stream| state.set(core, stream, to as usize, value, 4, count)).map(drop)
-    }
-
-    fn cuPointerGetAttribute(core, value: Out<usize>, attribute: u32, pointer: u64) {
-        let state = core.state.lock();
-        let range = state.memory.extent(pointer as usize).ok_or(Code::INVALID_VALUE)?;
-        match attribute {
-            RANGE_START => value.put(range.start),
-            RANGE_BYTES => value.put(range.len()),
-            POOL => value.put(state.memory.holding(pointer as usize).and_then(|allocation| allocation.pool).unwrap_or(0)),
-            // The other attributes are not simulated.
-            _ => Err(Code::NOT_SUPPORTED),
-        }
     }
 
     fn cuStreamWriteValue32(core, stream: usize, to: u64, value: u32, flags: u32) {

@@ -1,6 +1,5 @@
 //! Functions of the driver for memory that differ from the runtime's: no allocation of 0 bytes, and a function for each direction of a copy.
 
-use super::driver_context::device_of;
 use super::guard::{Outcome, entry_points};
 use super::pointer::Out;
 use super::{memory, pool, transfer};
@@ -85,9 +84,8 @@ entry_points! { Driver;
     }
 
     fn cuMemcpyPeerAsync(core, to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize, stream: usize) {
-        let devices = core.state.lock().devices.len();
         for context in [to_context, from_context] {
-            device_of(context, devices)?;
+            core.state.lock().contexts.device(context)?;
         }
         transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, DEVICE_TO_DEVICE, stream)
     }

@@ -3,7 +3,9 @@
 use std::ffi::c_void;
 
 use super::guard::{Entry, find};
-use super::{driver, driver_context, driver_error, driver_memory, driver_twin};
+use super::{
+    driver, driver_context, driver_error, driver_memory, driver_pointer, driver_twin, library,
+};
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
 
@@ -13,6 +15,8 @@ pub(super) const DRIVER: &[&[Entry]] = &[
     driver_error::ENTRIES,
     driver_context::ENTRIES,
     driver_memory::ENTRIES,
+    driver_pointer::ENTRIES,
+    library::ENTRIES,
     driver_twin::ENTRIES,
 ];
 
@@ -23,7 +27,19 @@ pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
         "cuFuncGetParamInfo" => machine.cuda >= CudaVersion::V12_9,
         "cuStreamWriteValue32" => machine.stream_writes && machine.cuda >= CudaVersion::V12_2,
         "cuMemPrefetchAsync_v2" | "cuMemAdvise_v2" => machine.cuda >= CudaVersion::V12_2,
-        "cuEventElapsedTime_v2" => machine.cuda >= CudaVersion::V12_9,
+        "cuEventElapsedTime_v2"
+        | "cuStreamGetDevice"
+        | "cuStreamGetCaptureInfo_v3"
+        | "cuCtxCreate_v4" => machine.cuda >= CudaVersion::V12_9,
+        "cuMemPrefetchBatchAsync"
+        | "cuMemDiscardBatchAsync"
+        | "cuMemDiscardAndPrefetchBatchAsync"
+        | "cuMemGetDefaultMemPool"
+        | "cuMemGetMemPool"
+        | "cuMemSetMemPool" => machine.cuda >= CudaVersion::V13_0,
+        name if name.starts_with("cuLibrary") || name.starts_with("cuKernel") => {
+            machine.cuda >= CudaVersion::V12_2
+        }
         _ => true,
     };
     if !is_there {
@@ -36,9 +52,14 @@ pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
 pub(super) fn latest_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
     // The headers before CUDA 13 mean the first version of these, and the latest version of all others.
     let first = ["cuMemPrefetchAsync", "cuMemAdvise"].contains(&name);
-    let latest = match first && machine.cuda < CudaVersion::V13_0 {
-        true => std::ptr::null(),
-        false => driver_symbol(slot, machine, &format!("{name}_v2")),
+    let is_13 = machine.cuda >= CudaVersion::V13_0;
+    let latest = match name {
+        "cuStreamGetCaptureInfo" if is_13 => {
+            driver_symbol(slot, machine, "cuStreamGetCaptureInfo_v3")
+        }
+        "cuCtxCreate" if is_13 => driver_symbol(slot, machine, "cuCtxCreate_v4"),
+        _ if first && !is_13 => std::ptr::null(),
+        _ => driver_symbol(slot, machine, &format!("{name}_v2")),
     };
     match latest.is_null() {
         true => driver_symbol(slot, machine, name),

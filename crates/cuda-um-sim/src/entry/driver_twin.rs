@@ -1,6 +1,6 @@
 //! Functions of the driver that do the same as a function of the runtime.
 
-use cuda_um_sys::cudaMemLocation;
+use cuda_um_sys::{cudaGraphExecUpdateResultInfo, cudaMemLocation};
 
 use super::guard::driver_twins;
 use super::pointer::{Array, HostFunction, Out, UserData};
@@ -18,6 +18,10 @@ driver_twins! {
 
     fn cuStreamCreate(stream: Out<usize>, flags: u32) = stream::cudaStreamCreateWithFlags;
     fn cuStreamCreateWithPriority(stream: Out<usize>, flags: u32, priority: i32) = stream::cudaStreamCreateWithPriority;
+    fn cuStreamGetDevice(stream: usize, device: Out<i32>) = stream::cudaStreamGetDevice;
+    fn cuStreamGetFlags(stream: usize, flags: Out<u32>) = stream::cudaStreamGetFlags;
+    fn cuStreamGetId(stream: usize, id: Out<u64>) = stream::cudaStreamGetId;
+    fn cuStreamGetPriority(stream: usize, priority: Out<i32>) = stream::cudaStreamGetPriority;
     fn cuStreamDestroy_v2(stream: usize) = stream::cudaStreamDestroy;
     fn cuStreamSynchronize(stream: usize) = stream::cudaStreamSynchronize;
     fn cuStreamQuery(stream: usize) = stream::cudaStreamQuery;
@@ -25,7 +29,15 @@ driver_twins! {
     fn cuStreamBeginCapture_v2(stream: usize, mode: u32) = graph::cudaStreamBeginCapture;
     fn cuStreamEndCapture(stream: usize, graph: Out<usize>) = graph::cudaStreamEndCapture;
     fn cuStreamIsCapturing(stream: usize, status: Out<u32>) = graph::cudaStreamIsCapturing;
+    fn cuStreamGetCaptureInfo_v2(stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>)
+        = graph::cudaStreamGetCaptureInfo_v2;
+    fn cuStreamGetCaptureInfo_v3(
+        stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>
+    ) = graph::cudaStreamGetCaptureInfo_v3;
     fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) = graph::cudaThreadExchangeStreamCaptureMode;
+    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph::cudaGraphGetNodes;
+    fn cuGraphNodeGetType(node: usize, kind: Out<u32>) = graph::cudaGraphNodeGetType;
+    fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<cudaGraphExecUpdateResultInfo>) = graph::cudaGraphExecUpdate_12;
     fn cuGraphDestroy(graph: usize) = graph::cudaGraphDestroy;
     fn cuGraphInstantiateWithFlags(exec: Out<usize>, graph: usize, flags: u64) = graph::cudaGraphInstantiateWithFlags;
     fn cuGraphLaunch(exec: usize, stream: usize) = graph::cudaGraphLaunch;
@@ -36,6 +48,7 @@ driver_twins! {
     fn cuEventCreate(event: Out<usize>, flags: u32) = event::cudaEventCreateWithFlags;
     fn cuEventDestroy_v2(event: usize) = event::cudaEventDestroy;
     fn cuEventRecord(event: usize, stream: usize) = event::cudaEventRecord;
+    fn cuEventRecordWithFlags(event: usize, stream: usize, flags: u32) = event::cudaEventRecordWithFlags;
     fn cuEventQuery(event: usize) = event::cudaEventQuery;
     fn cuEventSynchronize(event: usize) = event::cudaEventSynchronize;
     fn cuEventElapsedTime(milliseconds: Out<f32>, start: usize, end: usize) = event::cudaEventElapsedTime;
@@ -58,10 +71,26 @@ driver_twins! {
     fn cuDeviceGetDefaultMemPool(pool: Out<usize>, device: i32) = pool::cudaDeviceGetDefaultMemPool;
     fn cuDeviceGetMemPool(pool: Out<usize>, device: i32) = pool::cudaDeviceGetMemPool;
     fn cuDeviceSetMemPool(device: i32, pool: usize) = pool::cudaDeviceSetMemPool;
+    fn cuMemPoolGetAccess(flags: Out<u32>, pool: usize, location: Out<cudaMemLocation>) = pool::cudaMemPoolGetAccess;
+    fn cuMemGetDefaultMemPool(pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) = pool::cudaMemGetDefaultMemPool;
+    fn cuMemGetMemPool(pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) = pool::cudaMemGetMemPool;
+    fn cuMemSetMemPool(location: Out<cudaMemLocation>, kind: u32, pool: usize) = pool::cudaMemSetMemPool;
 
     fn cuMemPrefetchAsync(pointer: usize, bytes: usize, device: i32, stream: usize) = managed::cudaMemPrefetchAsync;
     fn cuMemPrefetchAsync_v2(pointer: usize, bytes: usize, to: cudaMemLocation, flags: u32, stream: usize) = managed::cudaMemPrefetchAsync_v2;
     fn cuMemAdvise(pointer: usize, bytes: usize, advice: u32, device: i32) = managed::cudaMemAdvise;
     fn cuMemAdvise_v2(pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) = managed::cudaMemAdvise_v2;
+    fn cuMemRangeGetAttributes(data: Array<Out<i32>>, data_bytes: Array<usize>, attributes: Array<i32>, count: usize, pointer: usize, bytes: usize)
+        = managed::cudaMemRangeGetAttributes;
+    fn cuMemPrefetchBatchAsync(
+        pointers: Array<usize>, sizes: Array<usize>, count: usize, places: Array<cudaMemLocation>, indices: Array<usize>,
+        place_count: usize, flags: u64, stream: usize
+    ) = managed::cudaMemPrefetchBatchAsync;
+    fn cuMemDiscardBatchAsync(pointers: Array<usize>, sizes: Array<usize>, count: usize, flags: u64, stream: usize)
+        = managed::cudaMemDiscardBatchAsync;
+    fn cuMemDiscardAndPrefetchBatchAsync(
+        pointers: Array<usize>, sizes: Array<usize>, count: usize, places: Array<cudaMemLocation>, indices: Array<usize>,
+        place_count: usize, flags: u64, stream: usize
+    ) = managed::cudaMemDiscardAndPrefetchBatchAsync;
     fn cuMemRangeGetAttribute(data: Out<i32>, data_bytes: usize, which: i32, pointer: usize, bytes: usize) = managed::cudaMemRangeGetAttribute;
 }

@@ -20,6 +20,8 @@ entry_points! { Runtime;
         })
     }
 
+    fn cudaEventCreate(core, event: Out<usize>) { bodies::cudaEventCreateWithFlags(core, event, 0) }
+
     fn cudaEventDestroy(core, event: usize) {
         core.state.lock().events.destroy(event)
     }

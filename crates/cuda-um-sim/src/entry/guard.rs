@@ -226,7 +226,7 @@ macro_rules! entry_points {
 
 /// Defines functions of the driver that do the same as functions of the runtime with the same arguments: see [`entry_points`].
 macro_rules! driver_twins {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) = $file:ident::$twin:ident;)*) => {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $file:ident::$twin:ident;)*) => {
         $crate::entry::guard::entry_points! { Driver;
             $(fn $name(core $(, $argument: $type)*) { $crate::entry::$file::bodies::$twin(core $(, $argument)*) })*
         }

@@ -51,6 +51,8 @@ entry_points! { Runtime;
         })
     }
 
+    fn cudaMallocHost(core, pointer: Out<usize>, bytes: usize) { bodies::cudaHostAlloc(core, pointer, bytes, 0) }
+
     fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {
         core.call_unsafe()?;
         core.state.lock().memory.registered.register(pointer, bytes, flags)

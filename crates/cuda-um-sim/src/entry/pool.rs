@@ -173,6 +173,18 @@ entry_points! { Runtime;
         Ok(())
     }
 
+    fn cudaMemPoolGetAccess(core, flags: Out<u32>, pool: usize, location: Out<cudaMemLocation>) {
+        let location = location.get()?;
+        let mut state = core.state.lock();
+        if location.type_.0 != 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let device = state.devices.ordinal(location.id)?;
+        let pool = state.pools.get(pool)?;
+        // 3 is read and write.
+        flags.put(if device == pool.device || pool.accessible_from(device) { 3 } else { 0 })
+    }
+
     fn cudaDeviceGetDefaultMemPool(core, pool: Out<usize>, device: i32) {
         supported(core)?;
         let state = core.state.lock();

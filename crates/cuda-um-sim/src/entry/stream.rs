@@ -38,6 +38,17 @@ entry_points! { Runtime;
         })
     }
 
+    fn cudaStreamCreate(core, stream: Out<usize>) { bodies::cudaStreamCreateWithFlags(core, stream, 0) }
+
+    fn cudaStreamGetFlags(core, stream: usize, flags: Out<u32>) {
+        with_any_stream(core, stream, |_, stream| flags.put(u32::from(stream.kind == StreamKind::NonBlocking)))
+    }
+
+    // All streams run on threads of the same priority.
+    fn cudaStreamGetPriority(core, stream: usize, priority: Out<i32>) { with_any_stream(core, stream, |_, _| priority.put(0)) }
+
+    fn cudaStreamGetId(core, stream: usize, id: Out<u64>) { with_any_stream(core, stream, |_, stream| id.put(stream.handle as u64)) }
+
     fn cudaStreamGetDevice(core, stream: usize, device: Out<i32>) {
         with_any_stream(core, stream, |_, stream| device.put(stream.device as i32))
     }

@@ -81,6 +81,138 @@ fn a_context_is_retained_made_current_and_released() {
 }
 
 #[test]
+fn contexts_are_created_and_stacked() {
+    let cuda = Cuda::new(Sim::builder().devices(2));
+    let (mut primary, mut created, mut popped) = (0, 0, 0);
+    assert_eq!(
+        driver!(cuda, cuCtxPopCurrent_v2(&mut popped => *mut usize)),
+        INVALID_CONTEXT
+    );
+    assert_eq!(
+        driver!(cuda, cuDevicePrimaryCtxRetain(&mut primary => *mut usize, 0 => c_int)),
+        0
+    );
+    assert_eq!(driver!(cuda, cuCtxPushCurrent_v2(primary => usize)), 0);
+    assert_eq!(
+        driver!(cuda, cuCtxCreate_v2(&mut created => *mut usize, 0 => u32, 1 => c_int)),
+        0
+    );
+    assert_eq!(current(&cuda), created);
+    assert_ne!(created, primary);
+    let mut device = -1;
+    ok(call!(cuda.table, cudaGetDevice(&mut device)));
+    assert_eq!(device, 1);
+    assert_eq!(driver!(cuda, cuCtxPushCurrent_v2(primary => usize)), 0);
+    assert_eq!(
+        driver!(cuda, cuCtxPopCurrent_v2(&mut popped => *mut usize)),
+        0
+    );
+    assert_eq!((popped, current(&cuda)), (primary, created));
+    // The end of the current context makes the one below it current.
+    assert_eq!(driver!(cuda, cuCtxDestroy_v2(created => usize)), 0);
+    assert_eq!(current(&cuda), primary);
+    for context in [created, primary] {
+        assert_eq!(
+            driver!(cuda, cuCtxDestroy_v2(context => usize)),
+            INVALID_CONTEXT
+        );
+    }
+    assert_eq!(
+        driver!(cuda, cuCtxPushCurrent_v2(created => usize)),
+        INVALID_CONTEXT
+    );
+}
+
+#[test]
+fn a_reset_device_has_nothing_left() {
+    let cuda = Cuda::new(Sim::builder());
+    let (mut pointer, mut stream, mut free) =
+        (std::ptr::null_mut(), std::ptr::null_mut(), [0, 0, 0]);
+    let mut total = 0;
+    let mut put_free = |at: usize| ok(call!(cuda.table, cudaMemGetInfo(&mut free[at], &mut total)));
+    put_free(0);
+    ok(call!(cuda.table, cudaMalloc(&mut pointer, 1 << 20)));
+    ok(call!(cuda.table, cudaStreamCreateWithFlags(&mut stream, 0)));
+    put_free(1);
+    assert_eq!(driver!(cuda, cuDevicePrimaryCtxReset_v2(0 => c_int)), 0);
+    put_free(2);
+    assert_eq!((free[0] - free[1], free[2]), (1 << 20, free[0]));
+    assert_eq!(
+        driver!(cuda, cuStreamSynchronize(stream as usize => usize)),
+        400
+    );
+}
+
+/// What an H200 answers for the attributes 1 to 21 of an address, without those that are handles or addresses.
+#[test]
+fn an_address_has_the_attributes_that_a_gpu_gives() {
+    let cuda = h200();
+    let (mut managed, mut device, mut pinned) = (0, 0, 0);
+    assert_eq!(
+        driver!(cuda, cuMemAllocManaged(&mut managed => *mut usize, 1 << 20 => usize, 1 => u32)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemAlloc_v2(&mut device => *mut usize, 1 << 20 => usize)),
+        0
+    );
+    assert_eq!(
+        driver!(cuda, cuMemAllocHost_v2(&mut pinned => *mut usize, 1 << 20 => usize)),
+        0
+    );
+    let attribute = |number: u32, pointer: usize| {
+        let mut value = [0u64; 2];
+        match driver!(cuda, cuPointerGetAttribute(&mut value => *mut [u64; 2], number => u32, pointer => usize))
+        {
+            0 => Ok(value[0]),
+            code => Err(code),
+        }
+    };
+    let missing = Err(INVALID_VALUE);
+    for (number, expected) in [
+        (2, [Ok(2), Ok(2), Ok(1)]),
+        (
+            4,
+            [Ok(managed as u64 + 64), missing, Ok(pinned as u64 + 64)],
+        ),
+        (5, [Ok(0), Ok(0), missing]),
+        (6, [Ok(1), Ok(0), Ok(0)]),
+        (8, [Ok(1), Ok(0), Ok(0)]),
+        (9, [Ok(0); 3]),
+        (10, [Ok(0), Ok(1), Ok(0)]),
+        (11, [managed, device, pinned].map(|start| Ok(start as u64))),
+        (12, [Ok(1 << 20); 3]),
+        (13, [Ok(1); 3]),
+        (15, [Ok(0), Ok(1), Ok(0)]),
+        (16, [Ok(3); 3]),
+        (18, [Ok(2 << 20); 3]),
+        (21, [Ok(0), Ok(1), Ok(0)]),
+        (22, [missing; 3]),
+    ] {
+        let found = [managed, device, pinned].map(|start| attribute(number, start + 64));
+        assert_eq!(found, expected, "attribute {number}");
+    }
+    let local = 0u8;
+    let (mut kind, mut is_managed) = (9u32, 9u32);
+    assert_eq!(attribute(2, &raw const local as usize), missing);
+    // Several at once: an address that is not CUDA's is no error.
+    let (which, places) = (
+        [2u32, 8],
+        [(&raw mut kind).cast::<u64>(), (&raw mut is_managed).cast()],
+    );
+    let code = driver!(cuda, cuPointerGetAttributes(
+        2 => u32, which.as_ptr() => *const u32, places.as_ptr() => *const *mut u64, &raw const local => *const u8
+    ));
+    assert_eq!((code, kind, is_managed), (0, 0, 0));
+    let (mut base, mut bytes) = (0, 0);
+    assert_eq!(
+        driver!(cuda, cuMemGetAddressRange_v2(&mut base => *mut usize, &mut bytes => *mut usize, device + 9 => usize)),
+        0
+    );
+    assert_eq!((base, bytes), (device, 1 << 20));
+}
+
+#[test]
 fn devices_describe_themselves() {
     let cuda = Cuda::new(Sim::builder().devices(2));
     let (mut first, mut second) = ([0; 16], [0; 16]);
@@ -113,6 +245,8 @@ fn devices_describe_themselves() {
         0
     );
     assert_eq!(version as u32, api);
+    assert_eq!(driver!(cuda, cuCtxSetFlags(4 => u32)), INVALID_CONTEXT);
+    ok(call!(cuda.table, cudaSetDevice(0)));
     assert_eq!(driver!(cuda, cuCtxSetFlags(4 => u32)), 0);
     assert_eq!(driver!(cuda, cuCtxSetCacheConfig(3 => u32)), 0);
     assert_eq!(driver!(cuda, cuCtxSetCacheConfig(4 => u32)), INVALID_VALUE);

@@ -4,8 +4,7 @@ use std::ffi::CString;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use cuda_um_sim::{Builder, Sim};
 use cuda_um_sys::{
@@ -178,23 +177,6 @@ impl Gate {
     fn word<'a>(self, index: usize) -> &'a AtomicU32 {
         // SAFETY: an aligned word of live memory, which host and kernel access only in whole.
         unsafe { AtomicU32::from_ptr((self.0 as *mut u32).add(index)) }
-    }
-}
-
-/// Fails the test if `body` hangs.
-pub(crate) fn within_a_minute(body: impl FnOnce() + Send + 'static) {
-    let (done, is_done) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match is_done.recv_timeout(Duration::from_secs(60)) {
-        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
-            if let Err(panic) = thread.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
     }
 }
 

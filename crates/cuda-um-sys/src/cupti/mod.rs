@@ -4,7 +4,6 @@
 //! symbols, as the simulator does, CUPTI's symbols are looked up there too.
 
 mod error;
-mod open;
 mod types;
 
 pub use error::CuptiError;
@@ -12,6 +11,7 @@ pub use types::*;
 
 use crate::Attempt;
 use crate::loader::toolkits;
+use crate::open;
 use crate::symbols::{Resolve, function};
 use crate::variable::variable;
 use std::any::Any;

@@ -146,10 +146,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if fork::is_inherited() {
             return;
         }
-        if capture::is_active() {
-            let part = self.raw.part_of(0..self.raw.bytes(), access);
-            capture::accessed_by_host(&part, "as_slice");
-        }
+        let part = || self.raw.part_of(0..self.raw.bytes(), access);
+        capture::accessed_by_host(part, "as_slice");
         if let Err(error) = drain_or_abort(&self.raw.in_flight.before(access)) {
             let buffer = self.id();
             crate::telemetry::warn!(buffer, %error, "work on a buffer of the CPU failed");
@@ -164,7 +162,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 
 /// Whether data of the caller are adopted.
 pub(super) fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bool> {
-    fork::check("allocation")?;
     match options.placement {
         Placement::System => {
             let what = format!("a {origin} as a buffer, without a copy");

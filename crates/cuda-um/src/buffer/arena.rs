@@ -4,7 +4,6 @@ use crate::DeviceCopy;
 use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::arena::DeviceArena;
 use crate::resource::device::DeviceMemory;
 use crate::resource::memory_resource::MemoryResource;
@@ -47,7 +46,6 @@ impl DeviceArena {
     #[track_caller]
     pub fn place<T: DeviceCopy>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
         DeviceBuffer::made(MemoryResource::device(self), len, |bytes| {
-            fork::check("allocation")?;
             self.take_at(first_slot, bytes)
         })
     }

@@ -136,7 +136,6 @@ impl Exported {
     /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
         stream.check_runtime(self.device(), "the buffer")?;
-        fork::check("returned_on")?;
         self.settle(Some(stream.inner()));
         Ok(())
     }
@@ -151,7 +150,6 @@ impl Exported {
         if !self.device().runtime().is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
-        fork::check("returned_after")?;
         event.check_recorded("Exported::returned_after")?;
         // No other stream waits for just this event.
         let fence = StreamInner::create(self.device().state())?;

@@ -4,7 +4,6 @@ use crate::buffer::copy;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::{Access, Use};
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::unblock::unblock;
 use std::future::poll_fn;
@@ -95,7 +94,6 @@ async fn may_copy(raw: &Allocation, access: Access, own: Option<Use>) -> Result<
 
 /// Awaits the uses of the buffer, and one other use.
 async fn uses_done(raw: &Allocation, access: Access, other: Option<Use>) -> Result<()> {
-    fork::check("access by the host")?;
     let mut uses = raw.in_flight.before(access);
     uses.extend(other);
     for used in &uses {

@@ -61,7 +61,10 @@ impl<T, K: Kind> Memory<T, K> {
         allocate: impl FnOnce(usize) -> Result<Allocation>,
     ) -> Result<Self> {
         const { element::assert_element::<T>() };
-        let mut made = match range::size_bytes::<T>(len)? {
+        let bytes = range::size_bytes::<T>(len)?;
+        // A block of a pool takes no call of CUDA, which would ask.
+        fork::check("allocation")?;
+        let mut made = match bytes {
             0 => Ok(Allocation::empty::<T>(device)),
             bytes => allocate(bytes),
         };
@@ -358,10 +361,7 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        let mut memory = Self::made(resource.device(), len, |bytes| {
-            fork::check("allocation")?;
-            resource.allocate(bytes)
-        })?;
+        let mut memory = Self::made(resource.device(), len, |bytes| resource.allocate(bytes))?;
         K::complete(&mut memory.raw);
         Ok(memory)
     }

@@ -35,7 +35,6 @@ pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::reclaim::Which;
-use crate::fork;
 
 /// Returns true if CUDA did not allocate or register the memory at this address: a copy from or to it must be staged.
 pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
@@ -53,11 +52,9 @@ impl Device {
     /// # Ordering
     ///
     /// Waits for copies to the device that have not arrived, because it frees the earlier pinned memory. If a copy still uses the ring, the
-    /// end of that copy frees it. Does nothing in a child made by `fork`, which cannot copy.
+    /// end of that copy frees it.
     pub fn set_transfer_options(&self, options: TransferOptions) {
-        if !fork::is_inherited() {
-            Transfers::of(self.state()).configure(options);
-        }
+        Transfers::of(self.state()).configure(options);
     }
 
     /// Returns the memory that the library keeps for this device to CUDA: the free memory of the [default pools](Self::pool), and the
@@ -65,14 +62,10 @@ impl Device {
     ///
     /// # Ordering
     ///
-    /// Waits until memory that was dropped in use is free, imports included, and for copies to the device that have not arrived. Does nothing in a child made
-    /// by `fork`.
+    /// Waits until memory that was dropped in use is free, imports included, and for copies to the device that have not arrived.
     #[doc(alias = "empty_cache")]
     #[doc(alias = "cudaMemPoolTrimTo")]
     pub fn trim(&self) -> usize {
-        if fork::is_inherited() {
-            return 0;
-        }
         let trimmed = self.trim_pools();
         self.state().reclaim.flush(Which::All);
         Transfers::of(self.state()).free();

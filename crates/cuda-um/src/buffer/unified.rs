@@ -5,7 +5,6 @@ use crate::buffer::kind::{Owned, Unified};
 use crate::buffer::memory::Memory;
 use crate::context::device::Device;
 use crate::error::Result;
-use crate::fork;
 use crate::label::Name;
 use crate::range;
 use crate::resource::allocation::Allocation;
@@ -179,8 +178,6 @@ impl<T> UnifiedBuffer<T> {
     #[track_caller]
     fn allocate(device: &Device, len: usize, options: UnifiedOptions) -> Result<Self> {
         let bytes = range::size_bytes::<T>(len)?;
-        // Check before the placement decision, which reads settings that locks protect.
-        fork::check("allocation")?;
         let UnifiedOptions {
             oversubscription,
             placement,

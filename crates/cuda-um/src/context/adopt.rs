@@ -5,9 +5,7 @@ use crate::context::device::Device;
 use crate::context::event::RawEvent;
 use crate::context::foreign_owner::ForeignOwner;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::stream_handle::StreamHandle;
 use crate::error::{Error, Result};
-use crate::fork;
 use cuda_um_sys::{cudaStream_t, cudaStreamPerThread};
 
 impl Device {
@@ -57,7 +55,6 @@ impl Device {
     ) -> Result<Stream> {
         let (api, ordinal) = (self.api(), self.ordinal());
         let owner = ForeignOwner::new(owner);
-        fork::check("adopt_stream")?;
         if raw == cudaStreamPerThread {
             return Err(Error::InvalidArgument {
                 what: "the stream",
@@ -83,8 +80,7 @@ impl Device {
         unsafe { api.event_record(ordinal, event.raw(), raw) }
             .map_err(|error| explain(error, raw, ordinal))?;
         api.has_stream(ordinal);
-        let handle = StreamHandle::adopted(api, ordinal, raw, owner);
-        let inner = StreamInner::of(self.state(), handle);
+        let inner = StreamInner::foreign(self.state(), raw, Some(owner));
         Ok(Stream::new(self.runtime().clone(), inner))
     }
 }

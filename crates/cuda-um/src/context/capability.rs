@@ -4,64 +4,108 @@ use crate::driver::Api;
 use crate::error::{Error, Result};
 use cuda_um_sys::cudaDeviceAttr as Attribute;
 
-/// The capabilities of one device, queried once and cached.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// let capabilities = device.capabilities();
-/// assert!(capabilities.managed_memory);
-/// println!("compute capability {:?}", capabilities.compute_capability);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
-#[doc(alias = "cudaDeviceGetAttribute")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Capabilities {
+/// Each capability with its type, and CUDA's attributes for it.
+macro_rules! capabilities {
+    ($($(#[$doc:meta])* $field:ident: $type:ty = $read:ident($($attribute:ident),*),)*) => {
+        /// The capabilities of one device, queried once and cached.
+        ///
+        /// ```
+        /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+        /// let capabilities = device.capabilities();
+        /// assert!(capabilities.managed_memory);
+        /// println!("compute capability {:?}", capabilities.compute_capability);
+        /// # Ok::<(), cuda_um::Error>(())
+        /// ```
+        #[doc(alias = "cudaDeviceGetAttribute")]
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Capabilities {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Capabilities {
+            pub(crate) fn read(api: &Api, ordinal: u32) -> Result<Self> {
+                Ok(Self {
+                    $($field: $read(api, ordinal, [$(Attribute::$attribute),*])?,)*
+                })
+            }
+        }
+    };
+}
+
+capabilities! {
     /// The compute capability: major and minor.
-    pub compute_capability: (u32, u32),
+    compute_capability: (u32, u32) = pair(cudaDevAttrComputeCapabilityMajor, cudaDevAttrComputeCapabilityMinor),
     /// True if managed memory can be allocated.
-    pub managed_memory: bool,
+    managed_memory: bool = flag(cudaDevAttrManagedMemory),
     /// True if the CPU may access managed memory while kernels run. Otherwise there is no prefetch, and host guards block launches.
-    pub concurrent_managed_access: bool,
+    concurrent_managed_access: bool = flag(cudaDevAttrConcurrentManagedAccess),
     /// True if kernels may access pageable host memory, which was not allocated or registered with CUDA.
-    pub pageable_memory_access: bool,
+    pageable_memory_access: bool = flag(cudaDevAttrPageableMemoryAccess),
     /// True if kernels access pageable memory through the CPU's page tables.
-    pub pageable_uses_host_page_tables: bool,
+    pageable_uses_host_page_tables: bool = flag(cudaDevAttrPageableMemoryAccessUsesHostPageTables),
     /// True if the CPU reads managed memory on the device without migrating it.
-    pub direct_host_access: bool,
+    direct_host_access: bool = flag(cudaDevAttrDirectManagedMemAccessFromHost),
     /// True if the host and all devices share one address space.
-    pub unified_addressing: bool,
+    unified_addressing: bool = flag(cudaDevAttrUnifiedAddressing),
     /// True if host memory of the caller can be registered.
-    pub host_register: bool,
+    host_register: bool = flag(cudaDevAttrHostRegisterSupported),
     /// True if host memory can be mapped into the device's address space.
-    pub map_host_memory: bool,
+    map_host_memory: bool = flag(cudaDevAttrCanMapHostMemory),
     /// True if a kernel can access registered host memory at the host's address.
-    pub host_pointer_for_registered: bool,
+    host_pointer_for_registered: bool = flag(cudaDevAttrCanUseHostPointerForRegisteredMem),
     /// True if the device supports stream-ordered memory pools.
-    pub memory_pools: bool,
+    memory_pools: bool = flag(cudaDevAttrMemoryPoolsSupported),
     /// True if the device shares its memory with the CPU.
-    pub integrated: bool,
+    integrated: bool = flag(cudaDevAttrIntegrated),
     /// The NUMA node nearest to the device; `None` if the runtime does not report it.
-    pub host_numa_id: Option<i32>,
+    host_numa_id: Option<i32> = numa_node(),
     /// The number of streaming multiprocessors.
-    pub multiprocessors: u32,
+    multiprocessors: u32 = number(cudaDevAttrMultiProcessorCount),
     /// The number of threads in a warp.
-    pub warp_size: u32,
+    warp_size: u32 = number(cudaDevAttrWarpSize),
     /// The largest number of threads in a block.
-    pub max_threads_per_block: u32,
+    max_threads_per_block: u32 = number(cudaDevAttrMaxThreadsPerBlock),
     /// The largest block in each dimension, in threads.
-    pub max_block: [u32; 3],
+    max_block: [u32; 3] = numbers(cudaDevAttrMaxBlockDimX, cudaDevAttrMaxBlockDimY, cudaDevAttrMaxBlockDimZ),
     /// The largest grid in each dimension, in blocks.
-    pub max_grid: [u32; 3],
+    max_grid: [u32; 3] = numbers(cudaDevAttrMaxGridDimX, cudaDevAttrMaxGridDimY, cudaDevAttrMaxGridDimZ),
     /// Shared memory that every kernel may use, in bytes per block.
-    pub shared_bytes_per_block: u32,
+    shared_bytes_per_block: u32 = number(cudaDevAttrMaxSharedMemoryPerBlock),
     /// Shared memory that a kernel may use after [`Kernel::allow_shared_bytes`](crate::Kernel::allow_shared_bytes), in bytes per
     /// block.
-    pub shared_bytes_per_block_optin: u32,
+    shared_bytes_per_block_optin: u32 = number(cudaDevAttrMaxSharedMemoryPerBlockOptin),
     /// The number of copy engines, which run concurrently with kernels.
-    pub copy_engines: u32,
+    copy_engines: u32 = number(cudaDevAttrAsyncEngineCount),
     /// The size of the device's L2 cache, in bytes.
-    pub l2_cache_bytes: u32,
+    l2_cache_bytes: u32 = number(cudaDevAttrL2CacheSize),
+}
+
+// Every supported version has these attributes, so a failure is an error and must not be cached as "no".
+fn numbers<const N: usize>(api: &Api, ordinal: u32, of: [Attribute; N]) -> Result<[u32; N]> {
+    let mut values = [0; N];
+    for (value, attribute) in values.iter_mut().zip(of) {
+        *value = u32::try_from(api.attribute(ordinal, attribute)?).unwrap_or(0);
+    }
+    Ok(values)
+}
+
+fn number(api: &Api, ordinal: u32, of: [Attribute; 1]) -> Result<u32> {
+    numbers(api, ordinal, of).map(|[value]| value)
+}
+
+fn flag(api: &Api, ordinal: u32, of: [Attribute; 1]) -> Result<bool> {
+    number(api, ordinal, of).map(|value| value != 0)
+}
+
+fn pair(api: &Api, ordinal: u32, of: [Attribute; 2]) -> Result<(u32, u32)> {
+    numbers(api, ordinal, of).map(Into::into)
+}
+
+/// Older runtimes and drivers do not support this attribute.
+fn numa_node(api: &Api, ordinal: u32, _: [Attribute; 0]) -> Result<Option<i32>> {
+    let node = api.late_attribute(ordinal, Attribute(HOST_NUMA_ID))?;
+    Ok(node.filter(|&node| node >= 0))
 }
 
 /// The levels of support for unified memory, in CUDA's terms
@@ -120,58 +164,6 @@ impl Capabilities {
         self.pageable_memory_access && (self.pageable_uses_host_page_tables || self.integrated)
     }
 
-    pub(crate) fn read(api: &Api, ordinal: u32) -> Result<Self> {
-        let number = |attribute| {
-            Ok::<_, crate::Error>(u32::try_from(api.attribute(ordinal, attribute)?).unwrap_or(0))
-        };
-        // Every supported version has these attributes, so a failure is an error and must not be cached as "no".
-        let flag = |attribute| Ok::<_, crate::Error>(api.attribute(ordinal, attribute)? != 0);
-        Ok(Self {
-            compute_capability: (
-                number(Attribute::cudaDevAttrComputeCapabilityMajor)?,
-                number(Attribute::cudaDevAttrComputeCapabilityMinor)?,
-            ),
-            managed_memory: flag(Attribute::cudaDevAttrManagedMemory)?,
-            concurrent_managed_access: flag(Attribute::cudaDevAttrConcurrentManagedAccess)?,
-            pageable_memory_access: flag(Attribute::cudaDevAttrPageableMemoryAccess)?,
-            pageable_uses_host_page_tables: flag(
-                Attribute::cudaDevAttrPageableMemoryAccessUsesHostPageTables,
-            )?,
-            direct_host_access: flag(Attribute::cudaDevAttrDirectManagedMemAccessFromHost)?,
-            unified_addressing: flag(Attribute::cudaDevAttrUnifiedAddressing)?,
-            host_register: flag(Attribute::cudaDevAttrHostRegisterSupported)?,
-            map_host_memory: flag(Attribute::cudaDevAttrCanMapHostMemory)?,
-            host_pointer_for_registered: flag(
-                Attribute::cudaDevAttrCanUseHostPointerForRegisteredMem,
-            )?,
-            memory_pools: flag(Attribute::cudaDevAttrMemoryPoolsSupported)?,
-            integrated: flag(Attribute::cudaDevAttrIntegrated)?,
-            multiprocessors: number(Attribute::cudaDevAttrMultiProcessorCount)?,
-            warp_size: number(Attribute::cudaDevAttrWarpSize)?,
-            max_threads_per_block: number(Attribute::cudaDevAttrMaxThreadsPerBlock)?,
-            max_block: [
-                number(Attribute::cudaDevAttrMaxBlockDimX)?,
-                number(Attribute::cudaDevAttrMaxBlockDimY)?,
-                number(Attribute::cudaDevAttrMaxBlockDimZ)?,
-            ],
-            max_grid: [
-                number(Attribute::cudaDevAttrMaxGridDimX)?,
-                number(Attribute::cudaDevAttrMaxGridDimY)?,
-                number(Attribute::cudaDevAttrMaxGridDimZ)?,
-            ],
-            shared_bytes_per_block: number(Attribute::cudaDevAttrMaxSharedMemoryPerBlock)?,
-            shared_bytes_per_block_optin: number(
-                Attribute::cudaDevAttrMaxSharedMemoryPerBlockOptin,
-            )?,
-            copy_engines: number(Attribute::cudaDevAttrAsyncEngineCount)?,
-            l2_cache_bytes: number(Attribute::cudaDevAttrL2CacheSize)?,
-            // Older runtimes and drivers do not support this attribute.
-            host_numa_id: api
-                .late_attribute(ordinal, Attribute(HOST_NUMA_ID))?
-                .filter(|&node| node >= 0),
-        })
-    }
-
     /// Refuses a grid, a block, or shared memory (in bytes per block) beyond the limits of the device.
     #[inline]
     pub(crate) fn check_launch(
@@ -183,13 +175,10 @@ impl Capabilities {
             std::iter::zip(sizes, limits).all(|(size, limit)| size.wrapping_sub(1) < *limit)
         };
         let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
-        let shared_limit = self
-            .shared_bytes_per_block_optin
-            .max(self.shared_bytes_per_block);
         match fits(grid, &self.max_grid)
             && fits(block, &self.max_block)
             && threads <= u64::from(self.max_threads_per_block)
-            && shared_bytes <= shared_limit
+            && shared_bytes <= self.most_shared_bytes()
         {
             true => Ok(()),
             false => self.does_not_fit((*grid, *block, shared_bytes)),
@@ -213,21 +202,22 @@ impl Capabilities {
         self.check_block(threads, u64::from(shared_bytes))
     }
 
-    /// Refuses a block beyond the limits of the device.
     pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
         const THREADS: &str = "threads of a block";
         if threads == 0 {
             return Err(nothing(THREADS));
         }
         within(THREADS, threads, self.max_threads_per_block)?;
-        let limit = self
-            .shared_bytes_per_block_optin
-            .max(self.shared_bytes_per_block);
+        let limit = self.most_shared_bytes();
         within("shared memory of a block in bytes", shared_bytes, limit)
+    }
+
+    fn most_shared_bytes(&self) -> u32 {
+        self.shared_bytes_per_block_optin
+            .max(self.shared_bytes_per_block)
     }
 }
 
-/// The error for a launch size of 0.
 fn nothing(what: &'static str) -> Error {
     Error::InvalidArgument {
         what,
@@ -236,7 +226,6 @@ fn nothing(what: &'static str) -> Error {
     }
 }
 
-/// Refuses a launch size beyond the device's limit.
 fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
     let limit = u64::from(limit);
     if value <= limit {

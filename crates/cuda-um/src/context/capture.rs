@@ -6,7 +6,6 @@
 
 mod node;
 mod place;
-mod private;
 mod refusal;
 mod slot;
 
@@ -40,7 +39,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The captures of all threads.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of the next capture.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
@@ -50,7 +48,6 @@ thread_local! {
 /// More streams would make the tracked uses query events, which a capture does not allow.
 const MOST_STREAMS: usize = 8;
 
-/// A capture of this thread.
 pub(crate) struct Capture {
     id: u64,
     device: Arc<DeviceState>,
@@ -80,7 +77,6 @@ struct Captured {
     private: Arc<StreamInner>,
 }
 
-/// What a capture has recorded.
 pub(crate) struct Recorded {
     pub(crate) graph: Owned<cudaGraph_t>,
     pub(crate) slots: Vec<Slot>,
@@ -103,9 +99,16 @@ pub(crate) fn is_of_this_thread() -> bool {
     is_active() && CURRENT.try_with(|it| it.borrow().is_some()) == Ok(true)
 }
 
-/// The capture of this thread.
-#[cold]
+#[inline]
 pub(crate) fn current() -> Option<Rc<Capture>> {
+    match is_active() {
+        true => current_if_any_is_active(),
+        false => None,
+    }
+}
+
+#[cold]
+fn current_if_any_is_active() -> Option<Rc<Capture>> {
     // At the end of a thread its capture has ended.
     let current = CURRENT.try_with(|current| current.borrow().clone());
     current.ok().flatten().filter(|_| !is_outside())
@@ -117,12 +120,17 @@ pub(crate) fn current() -> Option<Rc<Capture>> {
 ///
 /// The capture does not record such work; or the stream is not captured, and the work uses memory of the capture: it would run before the
 /// captured work, at once.
-#[cold]
+#[inline]
 pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
+    match current().filter(|_| op.capture_rule() != InCapture::Ignores) {
+        None => Ok(None),
+        Some(capture) => admit_to(capture, op, stream),
+    }
+}
+
+#[cold]
+fn admit_to(capture: Rc<Capture>, op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
     let rule = op.capture_rule();
-    let Some(capture) = current().filter(|_| rule != InCapture::Ignores) else {
-        return Ok(None);
-    };
     let private = capture.private(stream)?;
     let is_used = |part: &&Part<'_>| capture.has(part.memory.id());
     match (private, op.parts().iter().find(is_used), rule) {
@@ -150,7 +158,6 @@ pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Pla
 }
 
 /// The place of work without memory on a stream in the capture of this thread; `None` if it is not captured.
-#[cold]
 pub(crate) fn of(stream: &Arc<StreamInner>) -> Result<Option<Place>> {
     let Some(capture) = current() else {
         return Ok(None);
@@ -162,7 +169,7 @@ pub(crate) fn of(stream: &Arc<StreamInner>) -> Result<Option<Place>> {
 /// Writes the first contents of a new buffer. A capture of this thread records that for each launch; but the buffer may leave the capture, and be
 /// read before a launch, so the contents are also written now.
 pub(crate) fn also_now(mut write: impl FnMut() -> Result<()>) -> Result<()> {
-    if is_active() && current().is_some() {
+    if current().is_some() {
         outside(&mut write)?;
     }
     write()
@@ -326,7 +333,6 @@ impl Capture {
         }
     }
 
-    /// The thread captures nothing from now on.
     fn forget() {
         if CURRENT.take().is_some() {
             ACTIVE.fetch_sub(1, Ordering::Relaxed);
@@ -394,7 +400,6 @@ impl Capture {
         Some(Arc::clone(&found.private))
     }
 
-    /// Returns true for memory of the capture's runtime.
     fn is_of(&self, part: &Part<'_>) -> bool {
         Arc::ptr_eq(part.memory.device().api(), &self.device.api)
     }

@@ -3,19 +3,23 @@
 use crate::context::capability::Capabilities;
 use crate::context::capture;
 use crate::context::driver_state::DriverState;
-use crate::context::non_concurrent::{Choice, NonConcurrentAccess};
-use crate::context::reclaim::{Reclaim, Which};
+use crate::context::exclusion::Gate;
+use crate::context::non_concurrent::NonConcurrentAccess;
+use crate::context::reclaim::{Deferred, Reclaim, Which};
 use crate::context::runtime::Runtime;
 use crate::context::slot::Slot;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::streams::Streams;
+use crate::context::tracker::Use;
 use crate::driver::location::Location;
+use crate::driver::owned::{self, Owned};
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
-use crate::fork;
-use crate::sync::{RwLock, shard};
+use crate::sync::{Mutex, shard};
 use cuda_um_cost::CostModel;
+use smallvec::SmallVec;
 use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A device of a [`Runtime`]. A clone is the same device.
@@ -57,11 +61,13 @@ pub(crate) struct DeviceState {
     pub(crate) driver: Arc<DriverState>,
     /// True if host guards of managed memory must keep a device of the runtime idle.
     pub(crate) is_gated: bool,
-    pub(crate) non_concurrent: Choice,
+    /// The number of a [`NonConcurrentAccess`].
+    // Relaxed: each call takes one choice or the other, and both are safe.
+    non_concurrent: AtomicU8,
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
-    cost: RwLock<Arc<CostModel>>,
+    cost: Mutex<Arc<CostModel>>,
 }
 
 impl Device {
@@ -139,9 +145,7 @@ impl Device {
     /// Errors of `cudaDeviceSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        if capture::is_active() {
-            capture::refuse_device("Device::synchronize", self.state())?;
-        }
+        capture::refuse_device("Device::synchronize", self.state())?;
         self.handle.state.streams.synchronize()?;
         // What it finds on other devices may be in use.
         self.handle.state.reclaim.poll(Which::All);
@@ -170,7 +174,6 @@ impl Device {
         self.own_stream().cloned()
     }
 
-    /// The library's stream of the device.
     #[inline]
     pub(crate) fn own_stream(&self) -> Result<&Stream> {
         let Handle {
@@ -189,13 +192,8 @@ impl Device {
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
     ///
-    /// In a child made by `fork`, this returns the built-in values.
     pub fn cost_model(&self) -> Arc<CostModel> {
-        let state = &self.handle.state;
-        match fork::is_inherited() {
-            false => state.cost_model(),
-            true => Arc::new(built_in_costs(&state.name, &state.capabilities)),
-        }
+        self.handle.state.cost_model()
     }
 
     /// Sets the cost model, for all handles of this device. It determines the location of new buffers
@@ -205,29 +203,53 @@ impl Device {
     ///
     /// [`Error::InvalidArgument`] if a value of the model is impossible; the previous model stays.
     pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
-        fork::check("set_cost_model")?;
         model.check().map_err(|error| Error::InvalidArgument {
             what: "the cost model",
             value: model.source.clone(),
             reason: error.to_string(),
         })?;
-        *self.handle.state.cost.write() = Arc::new(model);
+        *self.handle.state.cost.lock() = Arc::new(model);
         Ok(())
     }
 
     /// Returns how the host shares managed memory with this device, if the device has no concurrent managed access.
     pub fn non_concurrent_access(&self) -> NonConcurrentAccess {
-        self.handle.state.non_concurrent.get()
+        self.handle.state.non_concurrent_access()
     }
 
     /// Sets how the host shares managed memory with this device, for all handles of the device and for calls that begin later. Changes
     /// nothing on a device with concurrent managed access.
     pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
-        self.handle.state.non_concurrent.set(access);
+        let number = access as u8;
+        let choice = &self.handle.state.non_concurrent;
+        choice.store(number, Ordering::Relaxed);
     }
 
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
+    }
+
+    /// Destroys an object when its uses are done. Does not wait.
+    pub(crate) fn destroy_after<H: owned::Handle + 'static>(
+        &self,
+        uses: SmallVec<[Use; 2]>,
+        object: Owned<H>,
+    ) {
+        // If a wait fails or panics, the object is leaked.
+        let object = object.kept();
+        let _tolerant = self.api().tolerate_captures();
+        if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
+            return object.end();
+        }
+        self.state().reclaim.defer(Deferred {
+            device: Arc::clone(self.state()),
+            uses,
+            what: format!("{} on device {}", H::NAME, self.ordinal()),
+            bytes: 0,
+            waits: false,
+            is_foreign: false,
+            release: Box::new(move || object.destroy()),
+        });
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {
@@ -257,23 +279,43 @@ impl DeviceState {
             ordinal,
             driver,
             is_gated,
-            non_concurrent: Choice::default(),
+            non_concurrent: AtomicU8::default(),
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
-            cost: RwLock::new(Arc::new(cost)),
+            cost: Mutex::new(Arc::new(cost)),
         })
+    }
+
+    /// A number that no other device of any runtime has while this one is open.
+    pub(crate) fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    pub(crate) fn non_concurrent_access(&self) -> NonConcurrentAccess {
+        let number = self.non_concurrent.load(Ordering::Relaxed);
+        NonConcurrentAccess::ALL[usize::from(number)]
+    }
+
+    /// The gate, if host guards of managed memory must keep a device idle.
+    pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
+        self.is_gated.then_some(&self.driver.gate)
+    }
+
+    /// Returns true if host guards of managed memory live and must keep this device idle.
+    #[inline]
+    pub(crate) fn is_beside_guards(&self) -> bool {
+        !self.capabilities.concurrent_managed_access
+            && self.gate().is_some_and(|gate| gate.is_closed())
     }
 
     pub(crate) fn memory_info(&self) -> Result<MemoryInfo> {
         self.api.memory_info(self.ordinal)
     }
 
-    /// The cost model of the device.
     pub(crate) fn cost_model(&self) -> Arc<CostModel> {
-        Arc::clone(&self.cost.read())
+        Arc::clone(&self.cost.lock())
     }
 
-    /// Refuses a device without managed memory.
     pub(crate) fn check_managed_memory(&self) -> Result<()> {
         let has = self.capabilities.managed_memory;
         self.check_attribute(has, "managedMemory", || "managed memory".to_owned())

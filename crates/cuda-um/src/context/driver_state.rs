@@ -1,36 +1,28 @@
 //! State of the driver, which all runtimes over it share.
 
-use crate::context::slot::Slot;
+use crate::context::exclusion::Gate;
+use crate::context::streams::Streams;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, global};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
-/// The state that all runtimes over one driver share.
 #[derive(Default)]
 pub(crate) struct DriverState {
     /// The gate that separates the host from devices without concurrent managed access.
-    pub(crate) gate: Slot,
-    /// Live managed bytes of each device.
+    pub(crate) gate: Arc<Gate>,
     managed: Mutex<HashMap<u32, usize>>,
     /// A bit for each device whose managed memory may exceed its memory: the last one is for all devices from 63 on.
     // Relaxed: it says nothing of other memory.
     evicts: AtomicU64,
     /// The open devices of all runtimes.
-    devices: Mutex<Vec<Weak<dyn Pending>>>,
+    devices: Mutex<Vec<Weak<Streams>>>,
     /// The pairs with peer access: work of the first device accesses memory of the second.
     pub(crate) peers: Mutex<BTreeSet<(u32, u32)>>,
 }
 
 /// The states of all drivers in use, with their identities.
 type States = Mutex<Vec<(usize, Weak<DriverState>)>>;
-
-/// The work of a device.
-pub(crate) trait Pending: Send + Sync {
-    /// Returns true if all work that this library enqueued on the device is known to be done. Queries only what
-    /// dropped streams left.
-    fn is_known_idle(&self) -> bool;
-}
 
 /// Managed bytes that are counted for a device until dropped, or permanently.
 pub(crate) struct ManagedBytes {
@@ -59,7 +51,7 @@ impl DriverState {
         state
     }
 
-    pub(crate) fn add_device(&self, device: &Arc<dyn Pending>) {
+    pub(crate) fn add_device(&self, device: &Arc<Streams>) {
         let mut devices = self.devices.lock();
         devices.retain(|device| device.strong_count() > 0);
         devices.push(Arc::downgrade(device));
@@ -68,15 +60,12 @@ impl DriverState {
     /// Returns true if all work that this library enqueued on any device is known to be done; freeing waits for all devices. Queries only
     /// what dropped streams left.
     pub(crate) fn is_known_idle(&self) -> bool {
-        self.open_devices()
-            .iter()
-            .all(|device| device.is_known_idle())
-    }
-
-    fn open_devices(&self) -> Vec<Arc<dyn Pending>> {
         // Upgrade first: the last handle of a list must not be dropped under the lock.
-        let devices = self.devices.lock();
-        devices.iter().filter_map(Weak::upgrade).collect()
+        let devices: Vec<_> = {
+            let devices = self.devices.lock();
+            devices.iter().filter_map(Weak::upgrade).collect()
+        };
+        devices.iter().all(|device| device.is_known_idle())
     }
 
     /// From now on the driver may evict managed memory of the device.

@@ -57,13 +57,11 @@ impl Event {
     #[doc(alias = "cudaEventRecord")]
     pub fn timed(stream: &Stream) -> Result<Self> {
         let inner = stream.inner();
-        if capture::is_active() {
-            capture::refuse_stream(
-                "Event::timed",
-                "a captured event has no time: record it before or after a launch of the graph",
-                inner,
-            )?;
-        }
+        capture::refuse_stream(
+            "Event::timed",
+            "a captured event has no time: record it before or after a launch of the graph",
+            inner,
+        )?;
         let raw = RawEvent::create(inner.device(), true)?.record(inner)?;
         Ok(Self::of(stream, Arc::new(raw), true))
     }
@@ -77,7 +75,6 @@ impl Event {
         }
     }
 
-    /// An event that a thread captured.
     pub(crate) fn captured(stream: &Stream, raw: RawEvent, captured_in: u64) -> Self {
         Self {
             captured_in: Some(captured_in),

@@ -14,15 +14,14 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Title;
 use crate::process_end;
-use crate::sync::{
-    Closing, Condvar, Mutex, MutexGuard, Turn, assert_may_wait, has_turn, own_guards,
-};
+use crate::sync::{Condvar, Mutex, MutexGuard, Turn, assert_no_lock_held, has_turn, this_thread};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The gate of all devices of a driver, for all [`Runtime`](crate::Runtime)s over it.
 #[derive(Default)]
@@ -33,8 +32,8 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// The buffers of the host guards that live or are being made.
-    guards: Vec<Arc<Title>>,
+    /// The buffers of the host guards that live or are being made, and their threads.
+    guards: Vec<(Arc<Title>, u64)>,
     /// The number of threads that wait until no guard lives. The next guard waits for them.
     waiting: usize,
     /// The numbers of turns that have begun and ended. A thread with a turn does not hold the lock, because it may wait for the device.
@@ -54,41 +53,36 @@ pub(crate) struct Enqueue<'a> {
 pub(crate) struct Closed {
     gate: Arc<Gate>,
     buffer: Arc<Title>,
-    /// Dropped after the gate is open: then a thread no longer waits for this one.
-    _closing: Closing,
     /// A thread must not wait for its own guards. The drop may run on any thread: the Python package relies on it.
     _on_this_thread: PhantomData<*const ()>,
 }
 
-/// The time after which a thread that waits tells why, or stops to wait while the process ends.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The live [`Closed`] of the process.
+// Relaxed: a thread always sees its own.
+static CLOSED: AtomicUsize = AtomicUsize::new(0);
+
+/// After this time, a thread that waits asks if the process ends.
+const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
 const ENQUEUES: &str = "is enqueuing work for a device that has no concurrent managed access";
 
 impl Gate {
     /// Opens a turn, which the caller holds while it enqueues work on `stream`.
     pub(crate) fn enqueue(&self, stream: &Arc<StreamInner>) -> Result<Enqueue<'_>> {
-        fork::check("enqueue")?;
-        let waits = stream.device().non_concurrent.get() != NonConcurrentAccess::Refuse;
+        let waits = stream.device().non_concurrent_access() != NonConcurrentAccess::Refuse;
         let mut state = self.state.lock();
-        while !state.guards.is_empty() {
+        if !state.guards.is_empty() {
             // With a turn of this thread, the guards wait for this thread. With a capture, waits for the device do, which other threads may make
             // while they have a guard.
             // While the process ends, other threads may never drop their guards.
             let holds_off = has_turn() || capture::is_of_this_thread();
-            if !waits || own_guards() > 0 || holds_off || process_end::is_ending() {
+            if !waits || state.own_guards() > 0 || holds_off || process_end::is_ending() {
                 return Err(state.refusal(stream.ordinal()));
             }
             state.waiting += 1;
-            let is_open = self.wait_until(&mut state, |state| state.guards.is_empty());
+            let waited = self.wait_until(&mut state, |state| state.guards.is_empty());
             state.waiting -= 1;
-            if !is_open {
-                let refusal = state.refusal(stream.ordinal());
-                drop(state);
-                fork::check("enqueue")?;
-                crate::telemetry::warn!(%refusal, "work waits for host guards");
-                state = self.state.lock();
-            }
+            waited?;
         }
         state.begun += 1;
         let listed = stream.listed();
@@ -104,17 +98,17 @@ impl Gate {
 
     /// Closes the gate and waits until the devices behind it are idle.
     pub(crate) fn close(self: &Arc<Self>, buffer: Title) -> Result<Closed> {
-        assert_may_wait();
+        assert_no_lock_held("a wait");
         if has_turn() {
             // The closure of `enqueue_foreign`: the thread would wait for itself.
             return Err(busy(&buffer, format!("this thread {ENQUEUES}")));
         }
         loop {
             let mut state = self.state.lock();
-            self.wait_for_turns(&mut state, |state| !state.is_for_waiting())?;
+            self.wait_until(&mut state, |state| !state.is_for_waiting())?;
             // From here on no new turn begins.
             let closed = self.shut(&mut state, buffer.clone());
-            let waited = self.wait_for_turns(&mut state, |state| state.ended == state.begun);
+            let waited = self.wait_until(&mut state, |state| state.ended == state.begun);
             let streams = state.busy.clone();
             // Before `closed`, whose drop takes the lock.
             drop(state);
@@ -160,12 +154,12 @@ impl Gate {
 
     /// Waits for the current work of the devices behind the gate. Does not change the gate.
     pub(crate) fn wait(&self) -> Result<()> {
-        assert_may_wait();
+        assert_no_lock_held("a wait");
         let streams = {
             let mut state = self.state.lock();
             // Wait for the current turns only: later turns are not waited for.
             let begun = state.begun;
-            self.wait_for_turns(&mut state, |state| state.ended >= begun)?;
+            self.wait_until(&mut state, |state| state.ended >= begun)?;
             state.busy.clone()
         };
         let is_gone = |stream: &&Arc<Listed>| stream.is_gone();
@@ -178,11 +172,11 @@ impl Gate {
     /// From here on nothing is enqueued; the list has all work that was enqueued before.
     fn shut(self: &Arc<Self>, state: &mut State, buffer: Title) -> Closed {
         let buffer = Arc::new(buffer);
-        state.guards.push(Arc::clone(&buffer));
+        state.guards.push((Arc::clone(&buffer), this_thread()));
+        CLOSED.fetch_add(1, Ordering::Relaxed);
         Closed {
             gate: Arc::clone(self),
             buffer,
-            _closing: Closing::begin(),
             _on_this_thread: PhantomData,
         }
     }
@@ -192,40 +186,29 @@ impl Gate {
         !self.state.lock().guards.is_empty()
     }
 
-    /// Waits until `is_over`. Fails if the process ends and this has waited for long: the turn of a thread that was stopped does not end.
-    fn wait_for_turns(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        is_over: impl Fn(&State) -> bool,
-    ) -> Result<()> {
-        while !self.wait_until(state, &is_over) {
-            if process_end::is_ending() {
-                let by = format!("the process ends, and a thread that it stopped {ENQUEUES}");
-                return Err(busy("managed memory", by));
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until `is_over`. Returns false if this has waited for long.
+    /// Waits until the condition holds.
     fn wait_until(
         &self,
         state: &mut MutexGuard<'_, State>,
         is_over: impl Fn(&State) -> bool,
-    ) -> bool {
-        let start = Instant::now();
+    ) -> Result<()> {
         while !is_over(state) {
-            if cfg!(cuda_um_loom) {
-                self.changed.wait(state);
-            } else {
-                let Some(left) = PATIENCE.checked_sub(start.elapsed()) else {
-                    return false;
-                };
-                self.changed.wait_for(state, left);
+            if process_end::is_ending() {
+                let by = format!("the process ends, and a thread that it stopped {ENQUEUES}");
+                return Err(busy("managed memory", by));
+            }
+            match cfg!(cuda_um_loom) {
+                true => self.changed.wait(state),
+                false => self.changed.wait_for(state, LOOKS_AGAIN),
             }
         }
-        true
+        Ok(())
     }
+}
+
+/// Returns true if other threads may wait at a gate for this one.
+pub(crate) fn keeps_a_gate() -> bool {
+    has_turn() || CLOSED.load(Ordering::Relaxed) > 0
 }
 
 fn busy(what: impl Display, by: String) -> Error {
@@ -233,7 +216,6 @@ fn busy(what: impl Display, by: String) -> Error {
     Error::Busy { what, by }
 }
 
-/// The devices of these streams.
 fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
     let devices = streams.iter();
     devices
@@ -241,7 +223,6 @@ fn devices(streams: &[Arc<Listed>]) -> BTreeMap<u32, &Api> {
         .collect()
 }
 
-/// Waits for all work of the devices.
 fn synchronize(devices: &BTreeMap<u32, &Api>) -> Result<()> {
     let mut devices = devices.iter();
     devices.try_for_each(|(ordinal, api)| api.device_synchronize(*ordinal))
@@ -253,14 +234,15 @@ impl State {
         self.waiting > 0 && self.guards.is_empty()
     }
 
-    /// The error for work on a device while guards live.
+    fn own_guards(&self) -> usize {
+        let own = this_thread();
+        self.guards.iter().filter(|(_, of)| *of == own).count()
+    }
+
     fn refusal(&self, ordinal: u32) -> Error {
-        let (own, all) = (own_guards(), self.guards.len());
-        let newest = self
-            .guards
-            .last()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let (own, all) = (self.own_guards(), self.guards.len());
+        let newest = self.guards.last().map(|(buffer, _)| buffer.to_string());
+        let newest = newest.unwrap_or_default();
         let guards = "host guard(s) of managed memory";
         let by = match own {
             0 => format!(
@@ -278,10 +260,6 @@ impl State {
 
 impl Drop for Enqueue<'_> {
     fn drop(&mut self) {
-        // In a child made by `fork`, another thread of the parent may have held the lock during the fork.
-        if fork::is_inherited() {
-            return;
-        }
         let mut state = self.gate.state.lock();
         state.ended += 1;
         drop(state);
@@ -295,8 +273,10 @@ impl Drop for Closed {
             return;
         }
         let mut state = self.gate.state.lock();
-        let others = |guard: &Arc<Title>| !Arc::ptr_eq(guard, &self.buffer);
-        state.guards.retain(others);
+        state
+            .guards
+            .retain(|(buffer, _)| !Arc::ptr_eq(buffer, &self.buffer));
+        CLOSED.fetch_sub(1, Ordering::Relaxed);
         drop(state);
         self.gate.changed.notify_all();
     }

@@ -2,7 +2,7 @@
 
 use crate::fork;
 use crate::process_end::Calls;
-use crate::sync::{Mutex, after_unlock, caught, later};
+use crate::sync::{Mutex, after_unlock, caught};
 use std::any::Any;
 
 /// A value that keeps a stream or memory of another library. Its drop is foreign code: it runs without locks, a panic is caught, and it does
@@ -31,11 +31,7 @@ impl ForeignOwner {
         if value.is_some() {
             // The value may call CUDA.
             after_unlock(move || match Calls::begin() {
-                Some(_calls) => {
-                    // Owners that this one has are dropped after it: a long chain needs no deep stack.
-                    let _later = later();
-                    drop(value);
-                }
+                Some(_calls) => drop(value),
                 None => std::mem::forget(value),
             });
         }

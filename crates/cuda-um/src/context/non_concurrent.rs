@@ -1,7 +1,5 @@
 //! The choice for devices without concurrent managed access.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 /// How the host shares managed memory with a device without concurrent managed access (Windows, WSL, most Jetsons):
 /// [`Device::set_non_concurrent_access`](crate::Device::set_non_concurrent_access).
 ///
@@ -26,7 +24,7 @@ pub enum NonConcurrentAccess {
     Refuse,
     /// Work waits until the guards of *other* threads are dropped. It is refused if the calling thread itself has a guard, because it
     /// would wait for ever. Threads must not wait for each other in a circle: a thread that holds a guard must not wait for a thread that
-    /// launches. A guard that is leaked makes all later work wait; after 2 seconds a `tracing` event names the guard.
+    /// launches. A guard that is leaked makes all later work wait.
     Wait,
     /// [`Placement::Auto`](crate::Placement::Auto) selects mapped memory for new unified buffers. It has no such rule, and kernels access
     /// it over the link (on a Jetson, in the same memory). Work with managed memory, which is still available by request, waits as with
@@ -34,21 +32,6 @@ pub enum NonConcurrentAccess {
     Mapped,
 }
 
-/// The choice of a device, for all its handles.
-// Relaxed: each call takes one choice or the other, and both are safe.
-#[derive(Default)]
-pub(crate) struct Choice(AtomicU8);
-
-impl Choice {
-    pub(crate) fn get(&self) -> NonConcurrentAccess {
-        match self.0.load(Ordering::Relaxed) {
-            0 => NonConcurrentAccess::Refuse,
-            1 => NonConcurrentAccess::Wait,
-            _ => NonConcurrentAccess::Mapped,
-        }
-    }
-
-    pub(crate) fn set(&self, access: NonConcurrentAccess) {
-        self.0.store(access as u8, Ordering::Relaxed);
-    }
+impl NonConcurrentAccess {
+    pub(crate) const ALL: [Self; 3] = [Self::Refuse, Self::Wait, Self::Mapped];
 }

@@ -7,11 +7,11 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{assert_no_lock_held, outside};
+use crate::sync::{Mutex, assert_no_lock_held, global, outside};
 use crate::telemetry::{self, Entered, Level};
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// Receives each operation of the process, before it begins and after it ends.
 ///
@@ -59,14 +59,10 @@ impl<'a> Told<'a> {
             return;
         };
         let (buffer, range, access) = (part.buffer(), part.range(), part.access);
-        let (ranges, is_elided) = (self.op.parts().len(), self.is_elided);
+        let ranges = self.op.parts().len();
         match self.op.what() {
             What::Prefetch { to } => {
-                let text = if is_elided {
-                    "prefetch elided"
-                } else {
-                    "prefetch"
-                };
+                let text = ["prefetch", "prefetch elided"][usize::from(self.is_elided)];
                 telemetry::debug!(buffer, ?range, ranges, location = %to, "{text}");
             }
             What::Advise(advice) => telemetry::debug!(buffer, ?range, ?advice, "advise"),
@@ -83,26 +79,22 @@ impl<'a> Told<'a> {
     }
 }
 
-static OBSERVERS: RwLock<Vec<Arc<dyn Observer>>> = RwLock::new(Vec::new());
-/// The length of the list.
+global! {
+    static OBSERVERS: Mutex<Vec<Arc<dyn Observer>>> = Mutex::new(Vec::new());
+}
+/// The number of observers.
 // Relaxed: an operation that runs beside `observe` may be told or not.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Tells the observer of all operations of the process, until the result is dropped. A call on another thread may still run then.
-///
-/// A child made by `fork` tells the parent's observers nothing.
 pub fn observe(observer: Arc<dyn Observer>) -> Observing {
-    if fork::is_inherited() {
-        // A thread of the parent may have the lock.
-        return Observing(observer);
-    }
-    let mut list = OBSERVERS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut list = OBSERVERS.lock();
     list.push(Arc::clone(&observer));
     COUNT.store(list.len(), Ordering::Relaxed);
     Observing(observer)
 }
 
-/// Keeps an observer installed until it is dropped: [`observe`].
+/// An installed [`Observer`].
 #[must_use = "its drop removes the observer"]
 pub struct Observing(Arc<dyn Observer>);
 
@@ -111,13 +103,12 @@ impl Drop for Observing {
         if fork::is_inherited() {
             return;
         }
-        let mut list = OBSERVERS.write().unwrap_or_else(PoisonError::into_inner);
+        let mut list = OBSERVERS.lock();
         let at = list.iter().position(|it| Arc::ptr_eq(it, &self.0));
-        let removed = at.map(|at| list.swap_remove(at));
+        // Foreign code: dropped after the lock.
+        let _removed = at.map(|at| list.swap_remove(at));
         COUNT.store(list.len(), Ordering::Relaxed);
         drop(list);
-        // Foreign code, without the lock.
-        drop(removed);
     }
 }
 
@@ -127,44 +118,27 @@ impl std::fmt::Debug for Observing {
     }
 }
 
-/// Returns true if an observer, or a subscriber of `tracing`, may want to know.
+/// Returns true if an observer or a subscriber of `tracing` may want to know.
 #[inline]
 pub(crate) fn is_heard() -> bool {
     COUNT.load(Ordering::Relaxed) > 0 || telemetry::is_enabled(Level::DEBUG)
 }
 
-/// An operation that goes to observers.
+/// An operation that is told. An observer that is installed meanwhile hears nothing of it.
 struct Heard<'o> {
     op: Op<'o>,
-    observers: Observers,
+    observers: SmallVec<[Arc<dyn Observer>; 2]>,
     _span: Entered,
 }
 
-struct Observers(SmallVec<[Arc<dyn Observer>; 2]>);
-
-impl Observers {
-    fn now() -> Self {
-        if COUNT.load(Ordering::Relaxed) == 0 || fork::is_inherited() {
-            return Self(SmallVec::new());
-        }
-        let list = OBSERVERS.read().unwrap_or_else(PoisonError::into_inner);
-        Self(list.iter().cloned().collect())
-    }
-
-    /// Calls each, without locks, and outside of a capture of this thread.
-    fn tell(&self, tell: impl Fn(&dyn Observer)) {
-        if !self.0.is_empty() {
-            assert_no_lock_held("an observer");
-            outside(|| self.0.iter().for_each(|observer| tell(&**observer)));
-        }
-    }
-}
-
 impl<'o> Heard<'o> {
-    fn new(mut op: Op<'o>) -> Self {
+    #[cold]
+    fn new(mut op: Op<'o>, stream: Option<&'o Stream>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let observers = Observers::now();
-        if !observers.0.is_empty() {
+        op.stream = stream;
+        let mut observers = SmallVec::new();
+        if COUNT.load(Ordering::Relaxed) > 0 {
+            observers.extend(OBSERVERS.lock().iter().cloned());
             // Relaxed: the numbers need only differ.
             op.number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
         }
@@ -175,96 +149,95 @@ impl<'o> Heard<'o> {
         }
     }
 
-    #[cold]
-    fn begin(op: Op<'o>) -> Self {
-        let heard = Self::new(op);
-        heard.observers.tell(|observer| observer.before(&heard.op));
-        heard
+    /// Calls each, without locks, and outside of a capture of this thread.
+    fn tell(&self, tell: impl Fn(&dyn Observer)) {
+        if !self.observers.is_empty() {
+            assert_no_lock_held("an observer");
+            outside(|| self.observers.iter().for_each(|observer| tell(&**observer)));
+        }
     }
 
-    #[cold]
-    fn end(&self, error: Option<&Error>, is_elided: bool) {
+    fn before(&self) {
+        self.tell(|observer| observer.before(&self.op));
+    }
+
+    fn after(&self, error: Option<&Error>, is_elided: bool) {
         let told = Told {
             op: &self.op,
             error,
             is_elided,
         };
         told.send();
-        self.observers.tell(|observer| observer.after(&told));
+        self.tell(|observer| observer.after(&told));
     }
 }
 
 impl Op<'_> {
-    /// Does the work of the operation, on a stream if there is one, in its span, and tells observers of it before and after.
+    /// Does the work of the operation, and tells observers.
     #[inline]
     pub(crate) fn run<R>(
         &self,
         stream: Option<&Stream>,
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        if !is_heard() {
-            return work();
+        match is_heard() {
+            false => work(),
+            true => self.run_heard(stream, work).0,
         }
-        let mut op = self.clone();
-        op.stream = stream;
-        let heard = Heard::begin(op);
-        let result = work();
-        heard.end(result.as_ref().err(), false);
-        result
     }
 
-    /// Tells of a prefetch that was left out.
+    /// Returns the number of the operation, too; 0 if there are no observers.
+    #[cold]
+    fn run_heard<R>(
+        &self,
+        stream: Option<&Stream>,
+        work: impl FnOnce() -> Result<R>,
+    ) -> (Result<R>, u64) {
+        let heard = Heard::new(self.clone(), stream);
+        heard.before();
+        let result = work();
+        heard.after(result.as_ref().err(), false);
+        (result, heard.op.number)
+    }
+
+    /// Tells observers of a prefetch that was left out.
     #[inline]
     pub(crate) fn elided(&self, stream: &Stream) {
         if is_heard() {
-            let mut op = self.clone();
-            op.stream = Some(stream);
-            Heard::new(op).end(None, true);
+            Heard::new(self.clone(), Some(stream)).after(None, true);
         }
     }
 }
 
-/// Tells of an operation that has only one of `before` and `after`.
+/// Tells observers of something of which they hear once.
 #[cold]
 pub(crate) fn tell_once(what: What<'_>, part: &Part<'_>) {
     let op = Op::new(what, part.device(), std::slice::from_ref(part));
+    let heard = Heard::new(op, None);
     match what {
-        What::Free => drop(Heard::begin(op)),
-        _ => Heard::new(op).end(None, false),
+        What::Free => heard.before(),
+        _ => heard.after(None, false),
     }
 }
 
-/// The host's access to memory. Its drop tells the observers that the access ended.
+/// An access of the host that observers heard of, with the number of its begin: its end is told when it is dropped.
 // Boxed, because guards are small. `None` if there were no observers.
 pub(crate) struct HostUse<'a>(Option<Box<(u64, Part<'a>)>>);
 
 impl<'a> HostUse<'a> {
-    /// Gets the access, and tells observers of it.
     #[inline]
     pub(crate) fn begin<A>(
         part: Part<'a>,
         waits: bool,
         access: impl FnOnce() -> Result<A>,
     ) -> Result<(A, Self)> {
-        match is_heard() {
-            false => Ok((access()?, Self(None))),
-            true => Self::heard(part, waits, access),
+        if !is_heard() {
+            return Ok((access()?, Self(None)));
         }
-    }
-
-    #[cold]
-    fn heard<A>(
-        part: Part<'a>,
-        waits: bool,
-        access: impl FnOnce() -> Result<A>,
-    ) -> Result<(A, Self)> {
         let parts = std::slice::from_ref(&part);
-        let heard = Heard::begin(Op::new(What::Host { waits }, part.device(), parts));
-        let began = heard.op.number;
-        let result = access();
-        heard.end(result.as_ref().err(), false);
-        drop(heard);
-        let access = result?;
+        let op = Op::new(What::Host { waits }, part.device(), parts);
+        let (access, began) = op.run_heard(None, access);
+        let access = access?;
         Ok((access, Self((began > 0).then(|| Box::new((began, part))))))
     }
 }

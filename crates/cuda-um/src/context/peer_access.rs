@@ -2,7 +2,6 @@
 
 use crate::context::devices::Devices;
 use crate::error::Result;
-use crate::fork;
 
 impl Devices {
     /// Lets each device access the memory of each other one that it can access ([`can_access_peer`](Self::can_access_peer)), for the rest
@@ -16,7 +15,6 @@ impl Devices {
     /// Errors of `cudaDeviceEnablePeerAccess`; the pairs that were enabled before stay so.
     #[doc(alias = "cudaDeviceEnablePeerAccess")]
     pub fn enable_peer_access(&self) -> Result<()> {
-        fork::check("cudaDeviceEnablePeerAccess")?;
         let mut peers = self[0].state().driver.peers.lock();
         for (from, to) in self.pairs() {
             let pair = (from.ordinal(), to.ordinal());

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, after_unlock, assert_may_wait, caught, later, this_thread};
+use crate::sync::{Condvar, Mutex, after_unlock, assert_no_lock_held, caught, this_thread};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -36,21 +36,17 @@ pub(crate) struct Deferred {
     pub(crate) release: Box<dyn FnOnce() -> Result<()> + Send>,
 }
 
-/// Entries of the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Those that run no code of another library.
     Own,
     All,
 }
 
-/// The list of a runtime.
 #[derive(Default)]
 pub(crate) struct Reclaim {
     state: Mutex<State>,
     /// Notifies the threads that wait for entries which other threads have taken.
     changed: Condvar,
-    /// The bytes of the entries.
     // Relaxed: they say nothing of other memory.
     bytes: AtomicUsize,
 }
@@ -59,7 +55,6 @@ pub(crate) struct Reclaim {
 struct State {
     /// All entries that are neither released nor leaked, the oldest first.
     entries: BTreeMap<u64, Place>,
-    /// The number of the next entry.
     next: u64,
     /// The number of entries that were released or leaked.
     released: u64,
@@ -119,8 +114,6 @@ impl Reclaim {
     pub(crate) fn poll_few(self: &Arc<Self>, which: Which) {
         let this = Arc::clone(self);
         after_unlock(move || {
-            // What a release defers is polled after it, not within it.
-            let _later = later();
             for _ in 0..FEW {
                 let from = this.state.lock().polled;
                 let polled = this.poll_one(which, from..);
@@ -169,7 +162,7 @@ impl Reclaim {
         if fork::is_over() {
             return true;
         }
-        assert_may_wait();
+        assert_no_lock_held("a wait");
         let this_thread = this_thread();
         let mut state = self.state.lock();
         let end = state.next;
@@ -210,12 +203,10 @@ impl Reclaim {
         }
     }
 
-    /// The number of entries that were released or leaked so far.
     pub(crate) fn released(&self) -> u64 {
         self.state.lock().released
     }
 
-    /// Takes the first error since the last call.
     pub(crate) fn take_error(&self) -> Option<Error> {
         self.state.lock().first_error.take()
     }
@@ -300,12 +291,10 @@ pub(crate) struct Emptied(pub(crate) Arc<Reclaim>);
 
 impl Drop for Emptied {
     fn drop(&mut self) {
-        if !fork::is_over() {
-            let list = Arc::clone(&self.0);
-            after_unlock(move || {
-                list.flush(Which::All);
-            });
-        }
+        let list = Arc::clone(&self.0);
+        after_unlock(move || {
+            list.flush(Which::All);
+        });
     }
 }
 

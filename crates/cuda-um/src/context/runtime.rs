@@ -1,8 +1,9 @@
 //! The CUDA runtime, the entry point of the library.
 
+use crate::context::capture;
 use crate::context::device::{Device, DeviceState};
-use crate::context::driver_state::{DriverState, Pending};
-use crate::context::reclaim::{Emptied, Reclaim};
+use crate::context::driver_state::DriverState;
+use crate::context::reclaim::{Emptied, Reclaim, Which};
 use crate::context::slot::Slot;
 use crate::context::stream::StreamInner;
 use crate::driver::Api;
@@ -64,7 +65,6 @@ struct Devices {
 struct Entry {
     state: Mutex<Option<Arc<DeviceState>>>,
     own_stream: OnceLock<Arc<StreamInner>>,
-    /// The default pools.
     pools: Slot,
 }
 
@@ -156,8 +156,7 @@ impl Runtime {
                     driver,
                     devices.gated,
                 )?);
-                let opened: Arc<dyn Pending> = Arc::clone(&open.streams) as _;
-                devices.driver.add_device(&opened);
+                devices.driver.add_device(&open.streams);
                 Ok(Arc::clone(state.insert(open)))
             }
         }
@@ -190,8 +189,22 @@ impl Runtime {
         &self.handle.inner.api
     }
 
-    pub(crate) fn deferred(&self) -> &Arc<Reclaim> {
-        &self.handle.inner.reclaim.0
+    /// Waits until all buffers that were dropped while in use are freed.
+    ///
+    /// A buffer that is dropped in use is freed later: by a drop or an allocation that finds its work done, by an allocation that is refused
+    /// otherwise, or by this function. The owner of an import is dropped here, by [`Device::synchronize`], by [`Device::trim`], by the drop of
+    /// another import, or with the runtime's last handle.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a deferred free since the last call. Memory whose work could not be waited for is leaked, never freed in use.
+    /// [`Error::Capture`](crate::Error::Capture) if there is such memory and this thread captures.
+    pub fn reclaim(&self) -> Result<()> {
+        let reclaim = &self.handle.inner.reclaim.0;
+        if !reclaim.flush(Which::All) {
+            return Err(capture::refused("Runtime::reclaim", capture::NO_WAIT));
+        }
+        reclaim.take_error().map_or(Ok(()), Err)
     }
 
     /// A handle for the devices of buffers.
@@ -240,7 +253,6 @@ impl Runtime {
         Arc::ptr_eq(&self.handle.inner, &other.handle.inner)
     }
 
-    /// The library's own stream of a device.
     pub(crate) fn own_stream(&self, state: &Arc<DeviceState>) -> Result<Arc<StreamInner>> {
         let stream = &self.devices_of_driver()?.slot(state.ordinal)?.own_stream;
         if let Some(stream) = stream.get() {
@@ -274,7 +286,6 @@ impl Runtime {
     }
 
     fn devices_of_driver(&self) -> Result<&Devices> {
-        fork::check("cudaGetDeviceCount")?;
         if let Some(known) = self.handle.inner.devices.get() {
             return Ok(known);
         }

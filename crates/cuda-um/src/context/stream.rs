@@ -5,9 +5,9 @@ mod order;
 use crate::context::capture::{self, NO_WAIT};
 use crate::context::device::{Device, DeviceState};
 use crate::context::event::{Event, RawEvent};
+use crate::context::foreign_owner::ForeignOwner;
 use crate::context::runtime::Runtime;
 use crate::context::stream::order::Tails;
-use crate::context::stream_handle::StreamHandle;
 use crate::context::streams::{Listed, Tombstone};
 use crate::driver::Api;
 use crate::driver::owned::Owned;
@@ -16,7 +16,7 @@ use crate::fork;
 use crate::process_end::{self, Used};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock};
-use cuda_um_sys::cudaStream_t;
+use cuda_um_sys::{cudaGraph_t, cudaGraphNode_t, cudaStream_t};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -52,7 +52,11 @@ pub(crate) struct StreamInner {
     /// A number for traces that identifies the stream.
     id: u64,
     device: Arc<DeviceState>,
-    handle: Arc<StreamHandle>,
+    raw: Owned<cudaStream_t>,
+    /// The owner of a stream of another library, dropped after the last use of the handle.
+    owner: Option<ForeignOwner>,
+    /// True for work of another library, on streams that are not known: only a wait for the device waits for it. No call gets the handle.
+    is_unknown: bool,
     submitted: AtomicU64,
     completed: AtomicU64,
     tails: Mutex<Tails>,
@@ -105,9 +109,7 @@ impl Stream {
         if !self.runtime.is_same(event.runtime()) {
             return Err(Error::RuntimeMismatch { what: "the event" });
         }
-        if capture::is_active()
-            && let Some(place) = capture::of(&self.inner)?
-        {
+        if let Some(place) = capture::of(&self.inner)? {
             return place.wait(event.raw(), event.captured_in());
         }
         event.check_recorded("Stream::wait")?;
@@ -117,10 +119,7 @@ impl Stream {
     /// Refuses a wait for a stream that this thread captures.
     #[inline]
     pub(crate) fn check_capture(&self, call: &'static str) -> Result<()> {
-        match capture::is_active() {
-            true => capture::refuse_stream(call, NO_WAIT, &self.inner),
-            false => Ok(()),
-        }
+        capture::refuse_stream(call, NO_WAIT, &self.inner)
     }
 
     /// Refuses a device of another runtime, whose ordinals have another meaning.
@@ -142,9 +141,7 @@ impl Stream {
     /// [`Error::Forked`], and errors of `cudaEventCreateWithFlags`, `cudaEventRecord` and, for earlier events, `cudaEventQuery`.
     #[doc(alias = "cudaEventRecord")]
     pub fn record(&self) -> Result<Event> {
-        if capture::is_active()
-            && let Some(place) = capture::of(&self.inner)?
-        {
+        if let Some(place) = capture::of(&self.inner)? {
             let (event, captured_in) = place.event()?;
             return Ok(Event::captured(self, event, captured_in));
         }
@@ -181,32 +178,69 @@ impl Stream {
 #[allow(unsafe_code, reason = "passes the handle to CUDA")]
 impl StreamInner {
     pub(crate) fn create(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
+        let stream = Self::create_private(device)?;
+        device.streams.add(&stream.listed);
+        Ok(stream)
+    }
+
+    /// Creates a stream that is in no list of the device, because the others would query it: CUDA captures it.
+    pub(super) fn create_private(device: &Arc<DeviceState>) -> Result<Arc<Self>> {
         let raw = device.api.stream_create(device.ordinal)?;
         // SAFETY: the stream is new. It is dropped with the last reference, and its enqueued work completes nevertheless.
         let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) };
-        Ok(Self::of(device, StreamHandle::own(raw)))
+        Ok(Self::of(device, raw, None, false))
     }
 
-    /// Unknown work of another library, which is over after a wait for the device.
-    pub(crate) fn unknown(device: &Arc<DeviceState>) -> Arc<Self> {
-        Self::of(device, StreamHandle::unknown(&device.api, device.ordinal))
+    pub(super) fn begin_capture(&self) -> Result<()> {
+        // SAFETY: the stream is live as long as `self`.
+        unsafe { self.api().begin_capture(self.ordinal(), self.raw()) }
     }
 
-    /// Makes the stream of a handle.
-    pub(crate) fn of(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
-        let stream = Self::unlisted(device, handle);
-        device.streams.add(stream.listed());
+    pub(super) fn end_capture(&self) -> Result<Owned<cudaGraph_t>> {
+        let (api, ordinal) = (self.api(), self.ordinal());
+        // SAFETY: this thread began the capture.
+        let graph = unsafe { api.end_capture(ordinal, self.raw()) }?;
+        // SAFETY: the graph is new.
+        Ok(unsafe { Owned::new(api, ordinal, graph) })
+    }
+
+    pub(super) fn captured_node(&self) -> Result<cudaGraphNode_t> {
+        // SAFETY: the stream is live as long as `self`.
+        unsafe { self.api().captured_node(self.ordinal(), self.raw()) }
+    }
+
+    /// A stream of another library, which is not destroyed; without an owner, its unknown work, which is over after a wait for the device.
+    pub(crate) fn foreign(
+        device: &Arc<DeviceState>,
+        raw: cudaStream_t,
+        owner: Option<ForeignOwner>,
+    ) -> Arc<Self> {
+        let is_unknown = owner.is_none();
+        // SAFETY: a kept handle is not destroyed.
+        let raw = unsafe { Owned::new(&device.api, device.ordinal, raw) }.kept();
+        let stream = Self::of(device, raw, owner, is_unknown);
+        device.streams.add(&stream.listed);
         stream
     }
 
-    /// Makes a stream that is in no list of the device.
-    pub(super) fn unlisted(device: &Arc<DeviceState>, handle: StreamHandle) -> Arc<Self> {
+    pub(crate) fn unknown(device: &Arc<DeviceState>) -> Arc<Self> {
+        Self::foreign(device, std::ptr::null_mut(), None)
+    }
+
+    fn of(
+        device: &Arc<DeviceState>,
+        raw: Owned<cudaStream_t>,
+        owner: Option<ForeignOwner>,
+        is_unknown: bool,
+    ) -> Arc<Self> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let stream = Arc::new_cyclic(|stream| Self {
             // Relaxed: the numbers need only differ.
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: Arc::clone(device),
-            handle: Arc::new(handle),
+            raw,
+            owner,
+            is_unknown,
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             tails: Mutex::default(),
@@ -222,17 +256,13 @@ impl StreamInner {
         self.id
     }
 
-    pub(crate) fn is_unknown(&self) -> bool {
-        self.handle.is_unknown()
-    }
-
     /// Returns true if only a wait by the host tells that the work up to `seq` is over.
     pub(crate) fn must_wait_for(&self, seq: u64) -> bool {
-        self.is_unknown() && !self.is_known_done(seq)
+        self.is_unknown && !self.is_known_done(seq)
     }
 
     pub(crate) fn raw(&self) -> cudaStream_t {
-        self.handle.raw()
+        self.raw.raw()
     }
 
     pub(crate) fn ordinal(&self) -> u32 {
@@ -253,10 +283,10 @@ impl StreamInner {
     }
 
     /// Makes the tombstone event, before the stream is destroyed.
-    fn leave(&self) -> Tombstone {
+    fn leave(&mut self) -> Tombstone {
         let last_event = || match self.is_idle()? {
             true => Ok(Tombstone::Idle),
-            false if self.is_unknown() => Ok(Tombstone::Lost),
+            false if self.is_unknown => Ok(Tombstone::Lost),
             false => RawEvent::create(&self.device, false)?
                 .record(self)
                 .map(|event| Tombstone::Event(Arc::new(event))),
@@ -264,15 +294,14 @@ impl StreamInner {
         last_event().unwrap_or_else(|error: Error| {
             let device = self.ordinal();
             crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
-            match self.handle.is_own() {
-                true => Tombstone::Stream(Arc::clone(&self.handle)),
+            match &self.owner {
+                None => Tombstone::Stream(self.raw.take()),
                 // Its owner may hold the list.
-                false => Tombstone::Lost,
+                Some(_) => Tombstone::Lost,
             }
         })
     }
 
-    /// The number of the last work.
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }
@@ -308,7 +337,7 @@ impl StreamInner {
     /// Waits for all work of the stream; for the whole device, if the work is not known.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let seq = self.submitted();
-        match self.is_unknown() {
+        match self.is_unknown {
             true => self.api().device_synchronize(self.ordinal())?,
             // SAFETY: the stream is live as long as `self`.
             false => unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?,
@@ -318,24 +347,23 @@ impl StreamInner {
     }
 
     pub(crate) fn is_idle(&self) -> Result<bool> {
-        if self.is_unknown() {
+        if self.is_unknown {
             return Ok(self.is_known_idle());
         }
         let seq = self.submitted();
-        let idle = self.handle.is_idle()?;
+        let idle = self.raw.is_idle()?;
         if idle {
             self.completed_to(seq);
         }
         Ok(idle)
     }
 
-    /// Waits for the work up to `seq`.
     pub(crate) fn wait_for(&self, seq: u64) -> Result<()> {
         if self.is_known_done(seq) {
             return Ok(());
         }
         // If no work was enqueued after it, no event is needed.
-        if seq == self.submitted() || self.is_unknown() {
+        if seq == self.submitted() || self.is_unknown {
             return self.synchronize();
         }
         let (covers, event) = self.cover(seq)?;
@@ -349,7 +377,7 @@ impl StreamInner {
         if self.is_known_done(seq) {
             return Ok(true);
         }
-        if self.is_unknown() {
+        if self.is_unknown {
             return Ok(false);
         }
         let (covers, event) = self.cover(seq)?;

@@ -1,13 +1,12 @@
 //! Streams as the device and the gate list them, and the events that dropped streams leave.
 
-use crate::context::driver_state::Pending;
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
-use crate::context::stream_handle::StreamHandle;
 use crate::driver::Api;
+use crate::driver::owned::Owned;
 use crate::error::Result;
-use crate::fork;
 use crate::sync::Mutex;
+use cuda_um_sys::cudaStream_t;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -26,7 +25,7 @@ pub(crate) enum Tombstone {
     /// An event after the last work.
     Event(Arc<RawEvent>),
     /// The stream itself, if no event could be recorded. It is destroyed with its last list.
-    Stream(Arc<StreamHandle>),
+    Stream(Owned<cudaStream_t>),
     /// Nothing that shows it: only a wait for the device tells.
     Lost,
 }
@@ -51,7 +50,6 @@ impl Listed {
         self.tombstone.get().is_some()
     }
 
-    /// Queries the work, without waiting.
     pub(crate) fn is_idle(&self) -> Result<bool> {
         if let Some(stream) = self.stream.upgrade() {
             return stream.is_idle();
@@ -71,7 +69,6 @@ pub(crate) fn prune(listed: &mut Vec<Arc<Listed>>) {
     listed.retain(|listed| !(listed.is_gone() && listed.is_idle().unwrap_or(false)));
 }
 
-/// All streams of a device.
 pub(crate) struct Streams {
     api: Arc<Api>,
     ordinal: u32,
@@ -87,7 +84,6 @@ impl Streams {
         }
     }
 
-    /// Adds a new stream.
     pub(crate) fn add(&self, stream: &Arc<Listed>) {
         let mut listed = self.listed.lock();
         // Only before it grows: each pruning makes a call for each dropped stream.
@@ -99,7 +95,6 @@ impl Streams {
 
     /// Waits for all work of the device, including the work of other libraries.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        fork::check("cudaDeviceSynchronize")?;
         let (streams, gone): (SmallVec<[_; 8]>, Vec<_>) = {
             let listed = self.listed.lock();
             let live = listed.iter().filter_map(|listed| listed.stream.upgrade());
@@ -115,15 +110,9 @@ impl Streams {
         }
         Ok(())
     }
-}
 
-/// Removes the streams from the list.
-pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
-    from.retain(|listed| !streams.iter().any(|stream| Arc::ptr_eq(stream, listed)));
-}
-
-impl Pending for Streams {
-    fn is_known_idle(&self) -> bool {
+    /// Returns true if all work that this library enqueued on the device is known to be done. Queries only what dropped streams left.
+    pub(crate) fn is_known_idle(&self) -> bool {
         let mut listed = self.listed.lock();
         let is_known_idle = |stream: Arc<StreamInner>| stream.is_known_idle();
         let mut live = listed.iter().filter_map(|listed| listed.stream.upgrade());
@@ -133,4 +122,8 @@ impl Pending for Streams {
         prune(&mut listed);
         !listed.iter().any(|listed| listed.is_gone())
     }
+}
+
+pub(crate) fn remove(from: &mut Vec<Arc<Listed>>, streams: &[Arc<Listed>]) {
+    from.retain(|listed| !streams.iter().any(|stream| Arc::ptr_eq(stream, listed)));
 }

@@ -42,16 +42,14 @@ impl Stream {
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
     #[inline]
     pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
+        fork::check("work on a stream")?;
         let inner = self.inner();
         let home = inner.device().identity();
         let is_usual = |part: &Part<'_>| part.home == home && !part.is_special;
         if !op.parts().iter().all(is_usual) {
             self.check_each(op)?;
         }
-        match capture::is_active() {
-            true => capture::admit(op, inner),
-            false => Ok(None),
-        }
+        capture::admit(op, inner)
     }
 
     /// Enqueues the work of an admitted operation.
@@ -68,10 +66,6 @@ impl Stream {
             let inner = self.inner();
             let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
             let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
-            // In a child made by `fork` the locks below may be held.
-            if op.is_told {
-                fork::check("enqueue")?;
-            }
             for part in op.parts() {
                 part.uses.order(inner, part.access)?;
             }

@@ -1,16 +1,16 @@
 //! Work for several devices at the same time.
 
 use crate::context::capture;
+use crate::context::exclusion::keeps_a_gate;
 use crate::error::{Error, Result};
-use crate::sync::keeps_the_gate;
 use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
 /// Runs a job for each device, each on a thread of its own and the last on this one, and returns their results in order when all have
 /// ended.
 ///
-/// While this thread captures a graph, the jobs run one after the other here: work of other threads would not be recorded. So they do while it
-/// keeps the gate of devices without concurrent managed access, for which the jobs might wait.
+/// While this thread captures a graph, the jobs run one after the other here: work of other threads would not be recorded. So they do while a
+/// host guard keeps the gate of devices without concurrent managed access, for which the jobs might wait.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn together<J: Send, R: Send>(
     let Some(last) = jobs.pop() else {
         return Vec::new();
     };
-    if capture::is_of_this_thread() || keeps_the_gate() {
+    if capture::is_of_this_thread() || keeps_a_gate() {
         return jobs.into_iter().chain([last]).map(run).collect();
     }
     let run = &run;

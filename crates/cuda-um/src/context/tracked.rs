@@ -13,10 +13,8 @@ use std::sync::Arc;
 
 /// Memory that work on streams uses. The buffers implement it.
 pub(crate) trait Tracked: Sync {
-    /// The number of the memory.
     fn id(&self) -> u64;
 
-    /// The memory in words.
     fn title(&self) -> String;
 
     fn device(&self) -> &Device;
@@ -32,7 +30,6 @@ pub(crate) trait Tracked: Sync {
     /// The address for kernels, or for the host if kernels cannot access the memory.
     fn kernel_address(&self) -> *mut u8;
 
-    /// Refuses a read-only import.
     fn check_write(&self) -> Result<()>;
 
     /// Called when a use is recorded: the work may migrate the pages.
@@ -42,7 +39,6 @@ pub(crate) trait Tracked: Sync {
 
     fn pages(&self) -> Pages;
 
-    /// Returns the addresses of a range of bytes.
     fn addresses(&self, bytes: &Range<usize>) -> Range<*mut u8>;
 }
 
@@ -118,7 +114,6 @@ impl<'a> Part<'a> {
         start.wrapping_add(self.bytes.start).cast()
     }
 
-    /// Refuses a write to a read-only import.
     pub(crate) fn check_write(&self) -> Result<()> {
         match self.access.is_write() {
             true => self.memory.check_write(),

@@ -53,7 +53,6 @@ impl Use {
     }
 }
 
-/// How work uses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The work reads; it may run concurrently with other reads.
@@ -74,7 +73,6 @@ impl Access {
     }
 }
 
-/// The uses of one buffer that may not be done.
 #[derive(Default)]
 pub(crate) struct Uses {
     pub(super) writer: Option<Use>,
@@ -89,7 +87,6 @@ pub(crate) struct Other {
     pub(super) moved: u64,
 }
 
-/// Uses that are done.
 pub(crate) type Finished = SmallVec<[Use; 16]>;
 
 impl Uses {

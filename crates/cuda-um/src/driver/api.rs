@@ -10,16 +10,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The function table of one runtime.
 pub(crate) struct Api {
     pub(super) table: Arc<sys::Table>,
-    /// The devices on which a stream was made. If such a device is later reported missing, it is lost.
-    pub(super) worked: Mutex<Vec<u32>>,
+    /// Bit n is set if a stream was made on device n. If such a device is later reported missing, it is lost.
+    pub(super) worked: AtomicU64,
     /// True if the driver has one device: it is current in every thread, so it need not be queried.
     has_one_device: AtomicBool,
     /// Bit n is set for an integrated device n, whose memory is the host's.
     pub(super) integrated: AtomicU64,
-    /// The retired memory pools.
     pub(super) spare_pools: Mutex<Vec<SparePool>>,
 }
 
@@ -35,7 +33,7 @@ impl Api {
     pub(crate) fn new(table: Arc<sys::Table>) -> Arc<Self> {
         Arc::new(Self {
             table,
-            worked: Mutex::default(),
+            worked: AtomicU64::new(0),
             has_one_device: AtomicBool::new(false),
             integrated: AtomicU64::new(0),
             spare_pools: Mutex::default(),
@@ -55,8 +53,7 @@ impl Api {
     /// Stores that the memory of a device is the host's.
     // Relaxed: the device that is opened is published with synchronization of its own.
     pub(crate) fn has_host_memory(&self, ordinal: u32) {
-        let bit = 1u64.checked_shl(ordinal).unwrap_or(0);
-        self.integrated.fetch_or(bit, Ordering::Relaxed);
+        self.integrated.fetch_or(bit(ordinal), Ordering::Relaxed);
     }
 
     /// Declares to the simulator that the host accesses memory of its own, which kernels use, too.
@@ -93,7 +90,6 @@ impl Api {
         &self.table
     }
 
-    /// The table of the driver's functions.
     pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
         // Check before the look-up: during the fork, another thread of the parent may have been in it.
         let _calls = Calls::of("a function of the driver")?;
@@ -113,4 +109,9 @@ impl Api {
     pub(crate) fn driver_identity(&self) -> Result<usize> {
         Ok(self.driver()?.cuLaunchKernel as usize)
     }
+}
+
+/// The bit of a device: the last one is for all devices from 63 on.
+pub(super) fn bit(ordinal: u32) -> u64 {
+    1 << ordinal.min(63)
 }

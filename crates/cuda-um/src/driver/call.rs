@@ -5,7 +5,7 @@ use crate::driver::check::{Code, Subject};
 use crate::error::Result;
 use crate::fork;
 use crate::process_end::Calls;
-use crate::sync::assert_may_wait;
+use crate::sync::assert_no_lock_held;
 
 /// A call that has begun: until it is dropped, the end of the process waits for it.
 pub(super) struct Call<'a> {
@@ -60,7 +60,6 @@ impl Api {
         result
     }
 
-    /// Makes the caller's device current again.
     fn restore(&self, before: i32) {
         if !fork::is_over()
             // Otherwise the caller's later calls would go to the wrong device.
@@ -127,7 +126,7 @@ impl Call<'_> {
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
         if let How::Waits(_) = how {
-            assert_may_wait();
+            assert_no_lock_held("a wait");
         }
         let before = match how {
             How::On(device) | How::Waits(device) => self.api.make_current(device)?,

@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a thread waits before it looks again.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 const RELAXED: sys::cudaStreamCaptureMode =
@@ -101,7 +100,6 @@ impl Api {
 
     /// Waits until no thread waits for a device of the driver, and counts a capture of this thread.
     pub(super) fn count_capture(&self, device: u32) -> Result<()> {
-        fork::check("cudaStreamBeginCapture")?;
         if has_turn() {
             // A thread that waits for the device waits for the end of the turn.
             return Err(Error::Busy {
@@ -125,9 +123,6 @@ impl Api {
 
     /// Counts the capture of this thread no more.
     pub(super) fn uncount_capture(&self, device: u32) {
-        if fork::is_inherited() {
-            return;
-        }
         let Ok(driver) = self.driver_identity() else {
             return;
         };
@@ -147,7 +142,6 @@ impl Api {
 
     /// Waits until no other thread captures on the device. None begins until the result is dropped.
     pub(crate) fn after_captures(&self, device: u32) -> Result<Wait> {
-        fork::check("cudaDeviceSynchronize")?;
         let driver = self.driver_identity()?;
         let shared = SHARED.get();
         let mut state = shared.state.lock();
@@ -184,9 +178,6 @@ impl Api {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if fork::is_inherited() {
-            return;
-        }
         let shared = SHARED.get();
         let mut state = shared.state.lock();
         let found = state.waits.iter().position(|driver| *driver == self.driver);

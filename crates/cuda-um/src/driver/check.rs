@@ -1,12 +1,13 @@
 //! Converts CUDA's codes into errors.
 
-use crate::driver::api::Api;
+use crate::driver::api::{Api, bit};
 use crate::driver::device::MemoryInfo;
 use crate::error::{Error, Result};
 use crate::fork;
 use cuda_um_sys as sys;
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 
 /// The subject of a call, for its error.
 pub(crate) struct Subject {
@@ -39,7 +40,6 @@ impl Subject {
     }
 }
 
-/// A code of the runtime or of the driver.
 pub(super) trait Code: Copy {
     /// The code of a function that needs a context, on a thread that has none.
     const NO_CONTEXT: Option<u32>;
@@ -130,8 +130,8 @@ impl Api {
 
     /// Returns true if a stream was made on the device, or on any device for `None`.
     fn has_worked(&self, device: Option<u32>) -> bool {
-        let worked = self.worked.lock();
-        device.map_or(!worked.is_empty(), |device| worked.contains(&device))
+        let worked = self.worked.load(Ordering::Relaxed);
+        worked & device.map_or(u64::MAX, bit) != 0
     }
 
     fn classify(
@@ -202,7 +202,6 @@ impl Api {
         (info.free_bytes, info.total_bytes)
     }
 
-    /// The version as text, such as "CUDA 12.9".
     pub(crate) fn version_text(&self) -> String {
         let version = self.version();
         format!("CUDA {}.{}", version.major, version.minor)

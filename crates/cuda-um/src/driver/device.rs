@@ -1,6 +1,6 @@
 //! Versions, devices and their attributes.
 
-use crate::driver::api::Api;
+use crate::driver::api::{Api, bit};
 use crate::driver::call::How::Anywhere;
 use crate::driver::call::calls;
 use crate::driver::check::{Subject, host_memory, text};
@@ -102,8 +102,7 @@ impl Api {
 
     /// Adds what the operating system can reclaim, for an integrated device.
     pub(super) fn with_reclaimable(&self, ordinal: u32, mut info: MemoryInfo) -> MemoryInfo {
-        let integrated = self.integrated.load(Ordering::Relaxed);
-        if integrated & 1u64.checked_shl(ordinal).unwrap_or(0) != 0 {
+        if self.integrated.load(Ordering::Relaxed) & bit(ordinal) != 0 {
             let available = match self.table.simulated_available() {
                 // SAFETY: the function is the simulator's, which takes any number.
                 Some(available) => unsafe { available(ordinal) },

@@ -7,7 +7,6 @@ use cuda_um_sys::{self as sys, CUpointer_attribute_enum as Attribute, cudaStream
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// The properties of a pointer.
 pub(crate) struct PointerProperties {
     pub(crate) kind: sys::cudaMemoryType,
     pub(crate) device: i32,

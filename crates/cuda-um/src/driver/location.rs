@@ -70,7 +70,6 @@ impl Location {
     }
 }
 
-/// `cudaCpuDeviceId`.
 const CPU: i32 = -1;
 
 impl fmt::Display for Location {

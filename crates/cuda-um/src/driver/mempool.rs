@@ -111,7 +111,6 @@ impl Api {
         trimmed
     }
 
-    /// Destroys the retired pools.
     pub(super) fn destroy_spare_pools(&mut self) {
         for SparePool { ordinal, pool } in std::mem::take(&mut *self.spare_pools.lock()) {
             // SAFETY: the pool is live and has no owner.

@@ -11,7 +11,6 @@ use cuda_um_sys::{
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 
-/// The bytes for the log of the driver's compiler.
 const LOG_BYTES: usize = 8192;
 
 /// The most parameters of a kernel: each has at least a byte.
@@ -190,7 +189,7 @@ fn too_large(mut error: Error) -> Error {
 }
 
 /// The text before the first NUL, in one line.
-fn one_line(log: &[u8]) -> String {
+pub(crate) fn one_line(log: &[u8]) -> String {
     let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -70,6 +70,17 @@ impl<H: Handle> Owned<H> {
         self
     }
 
+    /// Takes the object: the drop of `self` leaves it as it is.
+    pub(crate) fn take(&mut self) -> Self {
+        let api = Arc::clone(&self.api);
+        let is_kept = std::mem::replace(&mut self.is_kept, true);
+        Self {
+            api,
+            is_kept,
+            ..*self
+        }
+    }
+
     /// Destroys the object, also a kept one. An error is only logged.
     pub(crate) fn end(mut self) {
         self.is_kept = false;

@@ -1,11 +1,12 @@
 //! Streams and events.
 
-use crate::driver::api::Api;
+use crate::driver::api::{Api, bit};
 use crate::driver::call::How::On;
 use crate::driver::call::calls;
 use crate::driver::check::Subject;
 use crate::error::Result;
 use cuda_um_sys::{self as sys, cudaError_t, cudaEvent_t as Event, cudaStream_t as Stream};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 calls! {
@@ -75,10 +76,8 @@ impl Api {
 
     /// Must be called when the library gets a stream of the device: if the device is later reported missing, it is lost.
     pub(crate) fn has_stream(&self, ordinal: u32) {
-        let mut worked = self.worked.lock();
-        if !worked.contains(&ordinal) {
-            worked.push(ordinal);
-        }
+        // Relaxed: it says nothing of other memory.
+        self.worked.fetch_or(bit(ordinal), Ordering::Relaxed);
     }
 
     /// Returns true if all enqueued work is done.

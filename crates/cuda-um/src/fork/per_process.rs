@@ -71,25 +71,3 @@ impl<T: Send + Sync> PerProcess<T> {
         unsafe { &(*current).value }
     }
 }
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests {
-    use super::*;
-    use crate::fork::as_child;
-    use std::sync::atomic::AtomicUsize;
-
-    #[test]
-    fn a_child_has_its_own_value_and_the_parent_keeps_its() {
-        static VALUE: PerProcess<AtomicUsize> = PerProcess::new(AtomicUsize::default);
-        assert!(VALUE.get_if_made().is_none());
-        VALUE.get().store(7, Ordering::Relaxed);
-        let same: *const _ = VALUE.get();
-        assert!(std::ptr::eq(same, VALUE.get()), "made once");
-        as_child(|| {
-            assert!(VALUE.get_if_made().is_none());
-            assert_eq!(VALUE.get().load(Ordering::Relaxed), 0);
-            VALUE.get().store(8, Ordering::Relaxed);
-            assert_eq!(VALUE.get().load(Ordering::Relaxed), 8);
-        });
-    }
-}

@@ -14,14 +14,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The recorded work.
 pub(super) struct Contents {
     // Before the memory and the modules that it refers to. Only one thread may use it at a time.
     pub(super) graph: Mutex<Owned<cudaGraph_t>>,
     pub(super) device: Device,
     pub(super) slots: Vec<Slot>,
     pub(super) kernels: Vec<KernelNode>,
-    /// The number of fills, copies, and work of other libraries.
     pub(super) others: usize,
     pub(super) scalars: Vec<NamedScalar>,
     /// True while an executable graph has the memory that belongs to the graph.
@@ -39,15 +37,6 @@ pub(super) struct Slot {
     pub(super) kept: Option<Box<Allocation>>,
 }
 
-/// What a launch of an executable graph must get for a slot.
-#[derive(Clone)]
-pub(super) struct Required {
-    pub(super) memory: Memory,
-    pub(super) used: SlotUse,
-    /// The departures of the memory's neighbours before the last launch.
-    pub(super) departures: u64,
-}
-
 impl Contents {
     pub(super) fn of(device: Device, recorded: Recorded) -> Self {
         let Recorded {
@@ -58,9 +47,12 @@ impl Contents {
             scalars,
         } = recorded;
         let slots = slots.into_iter().map(|slot| {
-            let (memory, used, kept) = slot.into_parts();
-            let kept = kept.and_then(|kept| kept.downcast::<Allocation>().ok());
-            Slot { memory, used, kept }
+            let kept = slot.kept.into_inner();
+            Slot {
+                memory: slot.memory,
+                used: slot.state.into_inner(),
+                kept: kept.and_then(|kept| kept.downcast::<Allocation>().ok()),
+            }
         });
         Self {
             graph: Mutex::new(graph),
@@ -124,16 +116,6 @@ impl Slot {
         };
         let kept = self.kept.as_ref()?;
         Some(kept.part_of(self.used.bytes.clone(), access))
-    }
-}
-
-impl Required {
-    pub(super) fn of(slot: &Slot) -> Self {
-        Self {
-            memory: slot.memory.clone(),
-            used: slot.used.clone(),
-            departures: 0,
-        }
     }
 
     /// Selects what a launch got for this memory, and says what is wrong with it.

@@ -12,7 +12,7 @@ use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::Result;
 use crate::fork;
-use crate::graph::contents::{Contents, Required, Taken};
+use crate::graph::contents::{Contents, Taken};
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::launch::elsewhere;
 use crate::sync::outside;
@@ -29,13 +29,14 @@ use std::sync::Arc;
 pub struct GraphExec {
     contents: Taken,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
-    /// What each launch must get, in the order of the slots.
-    required: Vec<Required>,
+    /// The departures of the neighbours of each slot's memory before the last launch.
+    departures: Vec<u64>,
+    /// True after the recorded advice was given.
+    is_advised: bool,
     /// The index of each slot's argument in the last launch.
     order: Vec<usize>,
     /// The named scalars, with the values of later launches.
     scalars: Vec<NamedScalar>,
-    /// The name of the launch in traces.
     name: String,
     in_flight: InFlight,
     /// True after a change of a scalar that failed half-way: launches have old and new values.
@@ -54,12 +55,13 @@ impl GraphExec {
         // SAFETY: the object is new.
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
         let (kernels, others) = (contents.kernels.len(), contents.others);
-        let required: Vec<_> = contents.slots.iter().map(Required::of).collect();
+        let slots = contents.slots.len();
         Ok(Self {
             contents: taken,
             raw: ManuallyDrop::new(raw),
-            order: (0..required.len()).collect(),
-            required,
+            order: (0..slots).collect(),
+            departures: vec![0; slots],
+            is_advised: false,
             scalars: contents.scalars.clone(),
             name: format!("graph of {kernels} kernels and {others} other operations"),
             in_flight: InFlight::default(),
@@ -120,7 +122,6 @@ impl GraphExec {
     }
 
     fn launch_list(&mut self, stream: &Stream, given: &[Part<'_>]) -> Result<()> {
-        fork::check("cudaGraphLaunch")?;
         self.check_scalars()?;
         let contents = Arc::clone(&self.contents);
         let (device, inner) = (&contents.device, stream.inner());
@@ -130,15 +131,12 @@ impl GraphExec {
         let what = What::Graph { name: &self.name };
         stream.admit(&Op::new(what, device, given).in_capture(InCapture::Refuses(NESTED)))?;
         let parts = self.parts(&contents, given)?;
-        if self
-            .required
-            .iter()
-            .any(|slot| !slot.used.advice.is_empty())
-        {
+        if !self.is_advised {
             // This thread may capture other work: then the launch is no part of that.
-            outside(|| residency::advise(&mut self.required, &parts))?;
+            outside(|| residency::advise(&contents, &parts))?;
+            self.is_advised = true;
         }
-        residency::bring_in(&mut self.required, &parts, stream)?;
+        residency::bring_in(&contents, &mut self.departures, &parts, stream)?;
         let mut op = Op::new(What::Graph { name: &self.name }, device, &parts);
         op = op.in_capture(InCapture::Refuses(NESTED));
         op.module = Some(&self.in_flight);
@@ -160,26 +158,26 @@ impl GraphExec {
         given: &[Part<'p>],
     ) -> Result<SmallVec<[Part<'p>; 16]>> {
         let mut parts = SmallVec::new();
-        for (index, required) in self.required.iter().enumerate() {
-            if required.used.bytes.is_empty() {
+        for (slot, order) in contents.slots.iter().zip(&mut self.order) {
+            if slot.used.bytes.is_empty() {
                 continue;
             }
-            if let Some(kept) = contents.slots[index].kept_part() {
+            if let Some(kept) = slot.kept_part() {
                 parts.push(kept);
                 continue;
             }
-            let is_it = |part: &Part<'p>| part.memory.id() == required.memory.id;
-            let expected = given.get(self.order[index]).filter(|part| is_it(part));
+            let is_it = |part: &Part<'p>| part.memory.id() == slot.memory.id;
+            let expected = given.get(*order).filter(|part| is_it(part));
             let part = match expected {
                 Some(part) => part,
                 None => {
                     let at = given.iter().position(is_it);
-                    let at = at.ok_or_else(|| required.missing(given.len()))?;
-                    self.order[index] = at;
+                    let at = at.ok_or_else(|| slot.missing(given.len()))?;
+                    *order = at;
                     &given[at]
                 }
             };
-            parts.push(required.check(part)?);
+            parts.push(slot.check(part)?);
         }
         Ok(parts)
     }
@@ -206,7 +204,7 @@ impl fmt::Debug for GraphExec {
         f.debug_struct("GraphExec")
             .field("device", &self.contents.device.ordinal())
             .field("what", &self.name)
-            .field("buffers", &self.required.len())
+            .field("buffers", &self.order.len())
             .finish_non_exhaustive()
     }
 }

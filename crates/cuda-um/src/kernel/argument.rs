@@ -117,7 +117,6 @@ mod sealed {
     use super::*;
 
     pub trait Collect {
-        /// Makes the list, and calls `launch` with it.
         #[doc(hidden)]
         fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
     }
@@ -165,17 +164,6 @@ impl KernelArgs for Arguments<'_> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByValue<T>(pub T);
 
-impl<T: NoUninit> KernelArg for ByValue<T> {
-    #[inline]
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        arguments.push_value(&self.0, Kind::PLAIN);
-        Ok(())
-    }
-}
-
 impl<T: NoUninit> KernelArg for Scalar<T> {
     #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
@@ -205,7 +193,7 @@ pub(super) fn of_another_capture() -> Error {
 /// What a named scalar is in the capture of this thread.
 #[cold]
 fn kind_of(capture: u64, index: u32) -> Result<Kind> {
-    let Some(current) = capture::is_active().then(capture::current).flatten() else {
+    let Some(current) = capture::current() else {
         return Ok(Kind::PLAIN);
     };
     if current.id() != capture {
@@ -215,103 +203,62 @@ fn kind_of(capture: u64, index: u32) -> Result<Kind> {
     Ok(Kind::named(index))
 }
 
-impl<T: NoUninit, const N: usize> KernelArg for [T; N] {
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        arguments.push_bytes(bytemuck::cast_slice(&self), Kind::PLAIN);
-        Ok(())
-    }
+/// The kinds of arguments, with what each adds to the list.
+macro_rules! kinds {
+    ($([$($generics:tt)*] $of:ty: |$argument:ident, $list:ident| $push:expr;)*) => {$(
+        impl<$($generics)*> KernelArg for $of {
+            #[inline]
+            fn pass<'a>(self, $list: &mut Arguments<'a>) -> Result<()>
+            where
+                Self: 'a,
+            {
+                let $argument = self;
+                $push;
+                Ok(())
+            }
+        }
+    )*};
 }
 
-impl<M: Raw> KernelArg for &M {
-    #[inline]
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        let (raw, bytes) = self.raw_part();
-        arguments.push_buffer(raw, bytes, Access::Read);
-        Ok(())
-    }
-}
-impl<T: 'static, M: Readable<T>> ReadArg<T> for &M {
-    fn into_view<'a>(self) -> Result<View<'a, T>>
-    where
-        Self: 'a,
-    {
-        Ok(View::of(self))
-    }
-}
-
-impl<M: RawMut> KernelArg for &mut M {
-    #[inline]
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        let (raw, bytes) = self.raw_part();
-        arguments.push_buffer(raw, bytes, Access::Write);
-        Ok(())
-    }
-}
-impl<T: 'static, M: Writable<T>> WriteArg<T> for &mut M {
-    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
-    where
-        Self: 'a,
-    {
-        Ok(ViewMut::of(self))
-    }
+kinds! {
+    [T: NoUninit] ByValue<T>: |value, list| list.push_value(&value.0, Kind::PLAIN);
+    [T: NoUninit, const N: usize] [T; N]: |values, list| list.push_bytes(bytemuck::cast_slice(&values), Kind::PLAIN);
+    [M: Raw] &M: |memory, list| {
+        let (raw, bytes) = memory.raw_part();
+        list.push_buffer(raw, bytes, Access::Read);
+    };
+    [M: RawMut] &mut M: |memory, list| {
+        let (raw, bytes) = memory.raw_part();
+        list.push_buffer(raw, bytes, Access::Write);
+    };
+    [T] View<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Read);
+    [T] ViewMut<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Write);
+    [T] InPlace<'_, T>: |view, list| {
+        let (raw, bytes, access) = view.raw_part();
+        list.push_buffer(raw, bytes, access);
+    };
 }
 
-impl<T> KernelArg for View<'_, T> {
-    #[inline]
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        arguments.push_buffer(self.raw, self.bytes(), Access::Read);
-        Ok(())
-    }
-}
-impl<T> ReadArg<T> for View<'_, T> {
-    fn into_view<'a>(self) -> Result<View<'a, T>>
-    where
-        Self: 'a,
-    {
-        Ok(self)
-    }
+/// What a kernel reads or writes as an array.
+macro_rules! arrays {
+    ($([$($generics:tt)*] $trait:ident for $of:ty: $into:ident -> $view:ident, |$argument:ident| $value:expr;)*) => {$(
+        impl<$($generics)*> $trait<T> for $of {
+            fn $into<'a>(self) -> Result<$view<'a, T>>
+            where
+                Self: 'a,
+            {
+                let $argument = self;
+                Ok($value)
+            }
+        }
+    )*};
 }
 
-impl<T> KernelArg for ViewMut<'_, T> {
-    #[inline]
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        arguments.push_buffer(self.raw, self.bytes(), Access::Write);
-        Ok(())
-    }
-}
-impl<T> WriteArg<T> for ViewMut<'_, T> {
-    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
-    where
-        Self: 'a,
-    {
-        Ok(self)
-    }
-}
-
-impl<T> KernelArg for InPlace<'_, T> {
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-    where
-        Self: 'a,
-    {
-        let (raw, bytes, access) = self.raw_part();
-        arguments.push_buffer(raw, bytes, access);
-        Ok(())
-    }
+arrays! {
+    [T: 'static, M: Readable<T>] ReadArg for &M: into_view -> View, |memory| View::of(memory);
+    [T] ReadArg for View<'_, T>: into_view -> View, |view| view;
+    [T: 'static, M: Writable<T>] WriteArg for &mut M: into_view_mut -> ViewMut, |memory| ViewMut::of(memory);
+    [T] WriteArg for ViewMut<'_, T>: into_view_mut -> ViewMut, |view| view;
 }
 
 macro_rules! numbers {

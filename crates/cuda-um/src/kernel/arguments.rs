@@ -39,7 +39,6 @@ pub struct Arguments<'a> {
     /// The values and addresses. Each begins a word, so that a parameter of up to 8 bytes never reads past its value.
     words: SmallVec<[u64; 64]>,
     parameters: SmallVec<[Parameter; 16]>,
-    /// The parts of buffers that the kernel gets.
     parts: SmallVec<[Part<'a>; 16]>,
     /// The capture of the named scalars.
     scalars_of: Option<u64>,
@@ -185,12 +184,10 @@ impl<'a> Arguments<'a> {
             .collect()
     }
 
-    /// Returns the parts of buffers that the kernel gets.
     pub(crate) fn parts(&self) -> &[Part<'a>] {
         &self.parts
     }
 
-    /// Returns the device of the first buffer.
     pub(super) fn first_device(&self) -> Option<&'a Device> {
         self.parts.first().map(|part| part.memory.device())
     }

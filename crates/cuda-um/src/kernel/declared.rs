@@ -11,14 +11,12 @@ const NAMES: usize = 16;
 pub(crate) struct Declared(Result<Ptx, Option<PtxError>>);
 
 impl Declared {
-    /// Of a binary image.
     pub(crate) const NOTHING: Self = Self(Err(None));
 
     pub(crate) fn read(ptx: &str) -> Self {
         Self(ptx::parse(ptx).map_err(Some))
     }
 
-    /// The sizes of a kernel's parameters in bytes.
     pub(crate) fn parameters(&self, kernel: &str) -> Option<Vec<u32>> {
         let entries = &self.0.as_ref().ok()?.entries;
         let entry = entries.iter().find(|entry| entry.name == kernel)?;

@@ -276,7 +276,6 @@ impl Kernel {
     }
 }
 
-/// `CUDA_ERROR_NOT_FOUND`.
 const NOT_FOUND: u32 = 500;
 
 impl Drop for Loaded {

@@ -9,7 +9,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::location::By;
 use std::ops::Range;
@@ -21,7 +20,6 @@ impl<T> View<'_, T> {
     pub(super) fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
         let (raw, bytes) = (self.raw, self.bytes());
         let device = raw.device();
-        fork::check("advise")?;
         if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
             && location.is_numa()
         {
@@ -43,7 +41,7 @@ impl<T> View<'_, T> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if capture::is_active() && capture::advise(&self.part(Access::Move), advice) {
+        if capture::advise(&self.part(Access::Move), advice) {
             return Ok(());
         }
         if advice == Advice::SetReadMostly {

@@ -6,7 +6,6 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::location::{BLOCK, By, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
@@ -44,7 +43,6 @@ const NO_DEVICE: i32 = -2;
 
 impl<T> View<'_, T> {
     pub(super) fn locations(&self) -> Result<Vec<Residency>> {
-        fork::check("residency")?;
         let all = 0..self.size_bytes();
         if all.is_empty() {
             return Ok(Vec::new());

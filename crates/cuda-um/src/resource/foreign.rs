@@ -5,7 +5,6 @@ use crate::context::device::Device;
 use crate::context::foreign_owner::ForeignOwner;
 use crate::driver::foreign::PointerProperties;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
@@ -45,7 +44,6 @@ impl Foreign {
         owner: impl Send + 'static,
     ) -> Result<Allocation> {
         let owner = ForeignOwner::new(owner);
-        fork::check("from_foreign")?;
         let found = self.check(device)?;
         let address = Address {
             device: found.on_device,

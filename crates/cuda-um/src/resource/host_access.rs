@@ -45,11 +45,11 @@ impl<'a> HostAccess<'a> {
 impl Drop for HostAccess<'_> {
     fn drop(&mut self) {
         // A guard from before the capture may have written since then.
-        if capture::is_active() && self.access.is_write() {
-            let part = self.raw.part_of(0..self.raw.bytes(), self.access);
-            capture::accessed_by_host(&part, self.call);
+        if self.access.is_write() {
+            let part = || self.raw.part_of(0..self.raw.bytes(), self.access);
+            capture::accessed_by_host(part, self.call);
         }
-        if self.raw.migrates() && !fork::is_inherited() {
+        if self.raw.migrates() {
             self.raw.pages.let_go();
         }
     }
@@ -66,25 +66,14 @@ impl Allocation {
         }
     }
 
-    fn check_access(&self, access: Access) -> Result<()> {
-        match access.is_write() {
-            true => self.check_write(),
-            false => Ok(()),
+    /// Refuses access in a child made by `fork`, writes of read-only memory, and memory that captured work of this thread uses.
+    fn check_host(&self, bytes: &Range<usize>, access: Access, call: &'static str) -> Result<()> {
+        // Access to idle memory makes no call of CUDA, which would ask.
+        fork::check("access by the host")?;
+        if access.is_write() {
+            self.check_write()?;
         }
-    }
-
-    /// Refuses memory that captured work of this thread uses.
-    #[inline]
-    fn check_capture(
-        &self,
-        bytes: &Range<usize>,
-        access: Access,
-        call: &'static str,
-    ) -> Result<()> {
-        match capture::is_active() {
-            true => capture::refuse_host(&self.part_of(bytes.clone(), access), call),
-            false => Ok(()),
-        }
+        capture::refuse_host(|| self.part_of(bytes.clone(), access), call)
     }
 
     /// Waits until the host may access a range of the memory. It may do so while the result is live and no new work is enqueued. `call` is the name
@@ -95,9 +84,7 @@ impl Allocation {
         access: Access,
         call: &'static str,
     ) -> Result<HostAccess<'_>> {
-        fork::check("access by the host")?;
-        self.check_access(access)?;
-        self.check_capture(bytes, access, call)?;
+        self.check_host(bytes, access, call)?;
         let closed = self
             .gate()
             .map(|gate| gate.close(self.title()))
@@ -117,9 +104,7 @@ impl Allocation {
         access: Access,
         call: &'static str,
     ) -> Result<HostAccess<'_>> {
-        fork::check("access by the host")?;
-        self.check_access(access)?;
-        self.check_capture(bytes, access, call)?;
+        self.check_host(bytes, access, call)?;
         for used in self.in_flight.before(access) {
             if !used.is_done()? {
                 return Err(Error::Busy {

@@ -11,10 +11,11 @@ use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Separate, Upstream};
 use crate::resource::owner::{Held, Owner, Traits};
+use crate::resource::pages::PinnedPages;
 use std::sync::Arc;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
-/// (`cudaHostAlloc`).
+/// (`cudaHostAlloc`, and from 4 MiB on `cudaHostRegister` of huge pages, if the system has them).
 #[doc(alias = "cudaHostAlloc")]
 pub type PinnedMemory = Separate<Pinned>;
 
@@ -22,6 +23,8 @@ pub type PinnedMemory = Separate<Pinned>;
 #[derive(Clone, Debug)]
 pub struct Pinned {
     traits: Traits,
+    /// The memory; `None` until it is allocated.
+    pages: Option<PinnedPages>,
 }
 
 impl PinnedMemory {
@@ -31,6 +34,7 @@ impl PinnedMemory {
             device: device.clone(),
             owner: Pinned {
                 traits: Traits::of(device.state(), MemoryKind::Pinned, "pinned"),
+                pages: None,
             },
         }
     }
@@ -39,10 +43,16 @@ impl PinnedMemory {
 impl Upstream for Pinned {
     fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
         let (api, ordinal) = (&self.device().api, self.device().ordinal);
-        let mapped = self.device().capabilities.map_host_memory;
-        let pointer = api.host_alloc(ordinal, bytes, mapped)?;
+        let capabilities = &self.device().capabilities;
+        let mapped = capabilities.map_host_memory;
+        let ways = (mapped, capabilities.host_register);
+        let pages = PinnedPages::allocate(api, ordinal, bytes, ways)?;
+        let pointer = pages.address;
         // The allocation owns the memory from here on, also if the next call fails.
-        let owner = Arc::new(self.clone());
+        let owner = Arc::new(Self {
+            traits: self.traits.clone(),
+            pages: Some(pages),
+        });
         let unmapped = Allocation::new(owner, Address::of_host(pointer), bytes);
         if !mapped {
             return Ok(unmapped);
@@ -66,9 +76,12 @@ impl Owner for Pinned {
         Some(self.allocate_alone(device, bytes))
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
+    unsafe fn free(&self, _: &Block) -> Result<Held> {
         let (api, ordinal) = (&self.device().api, self.device().ordinal);
-        // SAFETY: guaranteed by the caller.
-        unsafe { api.free_host(ordinal, block.address.host) }.map(|()| None)
+        if let Some(pages) = &self.pages {
+            // SAFETY: guaranteed by the caller.
+            unsafe { pages.free(api, ordinal) }?;
+        }
+        Ok(None)
     }
 }

@@ -6,7 +6,6 @@ pub(crate) use crate::sync::locks::system::*;
 #[cfg(any(not(cuda_um_loom), miri))]
 mod system {
     pub(crate) use cuda_um_sys::locks::{Condvar, Mutex, MutexGuard};
-    pub(crate) use cuda_um_sys::locks::{RwLock, RwLockReadGuard, RwLockWriteGuard};
     pub(crate) use std::{sync::atomic, thread, thread_local};
 
     /// A static with a lock.

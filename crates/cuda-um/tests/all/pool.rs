@@ -163,7 +163,9 @@ fn on_each(kinds: &[Kind], test: impl Fn(&Setup)) {
 /// The same on another machine, which has all these pools.
 fn on_each_with(kinds: &[Kind], settings: impl Fn(Builder) -> Builder, test: impl Fn(&Setup)) {
     for &kind in kinds {
-        let (sim, device, stream) = simulated_with(|builder| settings(builder.gpu(Gpu::H200)));
+        // All slabs of pinned memory are then of `cudaHostAlloc`.
+        let gpu = |builder: Builder| builder.gpu(Gpu::H200).host_register(false);
+        let (sim, device, stream) = simulated_with(|builder| settings(gpu(builder)));
         let setup = Setup::new((Some(sim), device, stream), kind);
         setup.expect("the machine has this pool").run(&test);
     }

@@ -7,8 +7,9 @@ use cuda_um::{
         DeviceArena, DeviceMemory, ManagedMemory, MemoryResource, PinnedMemory, SystemMemory,
     },
 };
-use cuda_um_sim::Gpu;
-use cuda_um_testkit::simulated;
+use cuda_um_sim::{Builder, Fail, Gpu};
+use cuda_um_sys::cudaError;
+use cuda_um_testkit::{calls, simulated, simulated_with, without_pools};
 
 /// A buffer of any type.
 trait Elements {
@@ -182,4 +183,32 @@ fn a_buffer_like_another_comes_from_its_resource() {
     }
     let default = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
     assert_eq!(default.like(LIMIT).unwrap().contents(), [0; LIMIT]);
+}
+
+/// Pinned memory of 4 MiB and more is made of the system's huge pages, if CUDA registers them.
+#[test]
+fn large_pinned_memory_is_registered() {
+    const FROM: usize = 4 << 20;
+    // A refused registration is undone, in two attempts.
+    for (registers, refused, expected) in [
+        (true, false, [1, 1]),
+        (false, false, [0, 0]),
+        (true, true, [1, 2]),
+    ] {
+        let settings = |builder: Builder| builder.gpu(Gpu::H200).host_register(registers);
+        let (sim, device, stream) = simulated_with(settings);
+        without_pools(&device);
+        if refused {
+            sim.fail(Fail::call("cudaHostRegister").with(cudaError::cudaErrorMemoryAllocation));
+        }
+        let mut pinned = PinnedBuffer::<u8>::zeroed(&device, FROM + 1).unwrap();
+        pinned.fill_on(7, &stream).unwrap();
+        assert!(pinned.host().unwrap().iter().all(|byte| *byte == 7));
+        let mut small = PinnedBuffer::<u8>::zeroed(&device, FROM - 1).unwrap();
+        stream.copy_range(&pinned, 2.., &mut small, 0).unwrap();
+        assert_eq!(small.host().unwrap()[FROM - 2], 7);
+        pinned.close().unwrap();
+        let calls = ["cudaHostRegister", "cudaHostUnregister"].map(|name| calls(&sim, name));
+        assert_eq!(calls, expected);
+    }
 }

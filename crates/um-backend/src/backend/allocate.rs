@@ -173,7 +173,7 @@ impl CudaBackend {
     ///
     /// // SAFETY: the same.
     /// let mut scratch = unsafe { backend.create_erased_uninit(BufferKind::Unified, um_backend::DType::F32, 2) }?;
-    /// scratch.set_zero()?;
+    /// scratch.bytes_mut().set_zero()?;
     /// # Ok::<(), um_backend::CudaError>(())
     /// ```
     ///

@@ -1,8 +1,11 @@
-//! Rules, and failures to keep them.
+//! Rules, failures to keep them, and the checks that the rules share.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 
-use crate::error::CudaError;
+use super::sample::{sample, samples};
+use crate::buffer::Buffer;
+use crate::dtype::Element;
+use crate::error::{CudaError, Result};
 
 /// The outcome of a rule.
 pub type Verdict<R = ()> = std::result::Result<R, Failure>;
@@ -13,50 +16,20 @@ pub type Verdict<R = ()> = std::result::Result<R, Failure>;
 pub enum Rule {
     /// A new buffer holds zeros.
     NewHoldsZeros,
-    /// Length, capacity, dtype, device and memory are correct, and do not change.
+    /// Length, capacity, dtype, device and memory are correct, and do not change; `as_any` returns the buffer itself.
     Properties,
-    /// Elements that were copied from the host can be read back.
-    RoundTrip,
-    /// Elements that were copied to a range can be read back.
-    RoundTripAt,
-    /// A copy with another length fails with an error that has both lengths, and changes nothing.
-    LengthsMustMatch,
-    /// A copy of a range outside the buffer fails with an error that has the range and the length, and changes nothing.
-    RangesMustBeWithin,
-    /// `fill` sets every element.
-    Fill,
-    /// `set_zero` sets every element to zero.
-    SetZero,
-    /// `clone_empty` returns a buffer of the same kind on the same device, with zeros and the requested length.
-    CloneEmpty,
-    /// `fill_range` sets the elements of a range alone.
-    FillRange,
-    /// `copy_within` copies ranges that are apart and ranges that overlap.
-    CopyWithin,
-    /// `try_clone` returns a buffer of the same kind with the same elements, which is independent.
-    TryClone,
-    /// `host` has the elements, and what is written through `host_mut` is in the buffer.
-    HostAccess,
-    /// `write_to` writes the bytes of a range, and `read_from` reads them.
-    Files,
-    /// Operations on a stream of the caller's choice keep the order of the buffer.
-    OnStream,
-    /// Prefetches and advice for ranges change no element.
-    Hints,
-    /// `as_any` and `as_any_mut` return the buffer itself.
-    Downcasts,
+    /// Each operation on each range has the effect that it has on a `Vec`.
+    Operations,
     /// Every call sees the effect of every earlier one.
     InOrder,
+    /// A length or a range that does not fit is an error that has the values, and changes nothing.
+    Refusals,
+    /// Clones are of the same kind on the same device, have zeros or the same elements, and are independent.
+    Clones,
     /// A buffer works on any thread, and several threads can read it.
-    OtherThreads,
-    /// All elements of another buffer can be copied.
-    CopyWhole,
-    /// A range of another buffer can be copied, and no other element changes.
-    CopyRange,
-    /// The caller may write or drop the source of a copy at once.
-    SourceIsFree,
-    /// Copies between buffers check lengths and ranges first.
-    PairBounds,
+    Threads,
+    /// Copies from one implementation to another have the elements, also if the source is written or dropped at once.
+    Pairs,
 }
 
 impl Rule {
@@ -65,28 +38,87 @@ impl Rule {
     pub fn name(self) -> &'static str {
         match self {
             Self::NewHoldsZeros => "a new buffer holds zeros",
-            Self::Properties => "length, capacity, dtype, device and memory do not change",
-            Self::RoundTrip => "copied elements can be read back",
-            Self::RoundTripAt => "elements copied to a range can be read back",
-            Self::LengthsMustMatch => "a copy with another length fails",
-            Self::RangesMustBeWithin => "a copy of a range outside the buffer fails",
-            Self::Fill => "fill sets every element",
-            Self::SetZero => "set_zero sets every element to zero",
-            Self::CloneEmpty => "clone_empty returns a buffer of the same kind with zeros",
-            Self::FillRange => "fill_range sets the elements of a range alone",
-            Self::CopyWithin => "copy_within copies as a slice does",
-            Self::TryClone => "try_clone returns an independent copy of the same kind",
-            Self::HostAccess => "host and host_mut are the elements",
-            Self::Files => "write_to writes the bytes of a range, and read_from reads them",
-            Self::OnStream => "operations on any stream keep the order of the buffer",
-            Self::Hints => "prefetches and advice change no element",
-            Self::Downcasts => "as_any returns the buffer itself",
+            Self::Properties => "length, capacity, dtype, device, memory and type do not change",
+            Self::Operations => "each operation has the effect that it has on a vector",
             Self::InOrder => "every call sees the effect of every earlier one",
-            Self::OtherThreads => "a buffer works on any thread",
-            Self::CopyWhole => "a whole buffer can be copied",
-            Self::CopyRange => "a range of a buffer can be copied",
-            Self::SourceIsFree => "the source of a copy can be written or dropped at once",
-            Self::PairBounds => "copies between buffers check lengths and ranges first",
+            Self::Refusals => "lengths and ranges that do not fit are refused first",
+            Self::Clones => "clones are independent and of the same kind",
+            Self::Threads => "a buffer works on any thread",
+            Self::Pairs => "a buffer can be copied, and its source is free at once",
+        }
+    }
+
+    pub(super) fn holds(self, holds: bool, what: impl FnOnce() -> String) -> Verdict {
+        match holds {
+            true => Ok(()),
+            false => Err(Failure {
+                rule: self,
+                what: what(),
+                cause: None,
+            }),
+        }
+    }
+
+    pub(super) fn same<V: PartialEq + Debug>(self, what: &str, found: V, expected: V) -> Verdict {
+        self.holds(found == expected, || {
+            format!("{what}: {found:?} instead of {expected:?}")
+        })
+    }
+
+    /// Requires that a call succeeds.
+    pub(super) fn works<R>(self, call: &str, result: Result<R>) -> Verdict<R> {
+        result.map_err(|error| Failure {
+            rule: self,
+            what: format!("{call} failed: {error}"),
+            cause: Some(Box::new(error)),
+        })
+    }
+
+    /// Requires that the buffer holds these elements.
+    pub(super) fn has<T: Element>(
+        self,
+        buffer: &dyn Buffer<T>,
+        expected: &[T],
+        when: &str,
+    ) -> Verdict {
+        let mut found = vec![sample(977); buffer.len()];
+        self.works("copy_to_host", buffer.copy_to_host(&mut found))?;
+        self.equal(&found, expected, when)
+    }
+
+    /// Requires that two slices are equal.
+    pub(super) fn equal<T: Element>(self, found: &[T], expected: &[T], when: &str) -> Verdict {
+        let lens = (found.len(), expected.len());
+        self.same(&format!("number of elements {when}"), lens.0, lens.1)?;
+        let different = found.iter().zip(expected).position(|(a, b)| a != b);
+        self.holds(different.is_none(), || {
+            let at = different.unwrap_or_default();
+            let (found, expected, len) = (found[at], expected[at], found.len());
+            format!("{when}, element {at} of {len} is {found:?} instead of {expected:?}")
+        })
+    }
+
+    /// Requires that a call fails with an error that `expected` accepts, and leaves the elements, which are `samples(1, …)`.
+    pub(super) fn refused<T: Element>(
+        self,
+        call: &str,
+        buffer: &mut dyn Buffer<T>,
+        run: impl FnOnce(&mut dyn Buffer<T>) -> Result<()>,
+        expected: impl FnOnce(&CudaError) -> bool,
+    ) -> Verdict {
+        let len = buffer.len();
+        match run(buffer) {
+            Err(error) if expected(&error) => {
+                self.has(buffer, &samples(1, len), &format!("after {call}"))
+            }
+            Err(error) => Err(Failure {
+                rule: self,
+                what: format!("{call} of {len} elements failed with another error: {error:?}"),
+                cause: Some(Box::new(error)),
+            }),
+            Ok(()) => self.holds(false, || {
+                format!("{call} of {len} elements was not refused")
+            }),
         }
     }
 }
@@ -101,10 +133,10 @@ impl fmt::Display for Rule {
 #[derive(Debug, thiserror::Error)]
 #[error("broken: {rule}: {what}")]
 pub struct Failure {
-    pub(super) rule: Rule,
-    pub(super) what: String,
+    rule: Rule,
+    what: String,
     #[source]
-    pub(super) cause: Option<Box<CudaError>>,
+    cause: Option<Box<CudaError>>,
 }
 
 impl Failure {

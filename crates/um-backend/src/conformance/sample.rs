@@ -30,6 +30,15 @@ pub(super) fn zeros<T: Element>(len: usize) -> Vec<T> {
     vec![T::zeroed(); len]
 }
 
+/// A new buffer.
+pub(super) fn made<T: Element>(
+    rule: Rule,
+    make: Make<'_, T>,
+    len: usize,
+) -> Verdict<Box<dyn Buffer<T>>> {
+    rule.works("making a buffer", make(len))
+}
+
 /// A new buffer with samples, and the samples.
 pub(super) fn made_with<T: Element>(
     rule: Rule,
@@ -37,7 +46,7 @@ pub(super) fn made_with<T: Element>(
     seed: usize,
     len: usize,
 ) -> Verdict<(Box<dyn Buffer<T>>, Vec<T>)> {
-    let mut buffer = rule.works("making a buffer", make(len))?;
+    let mut buffer = made(rule, make, len)?;
     let elements = samples(seed, len);
     rule.works("copy_from_host", buffer.copy_from_host(&elements))?;
     Ok((buffer, elements))

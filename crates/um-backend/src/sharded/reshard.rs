@@ -27,8 +27,7 @@ impl<T: Element> Sharded<T> {
     /// As for [`zeroed`](Self::zeroed), and errors of the copies. The old split then stays, with all its rows.
     #[doc(alias = "cudaMemcpyPeerAsync")]
     pub fn reshard(&mut self, backends: &[CudaBackend], split: Split<'_>) -> Result<()> {
-        let weights = split.weights(backends)?;
-        let ranges = split::ranges(self.rows(), &weights);
+        let ranges = split::ranges(self.rows(), &split.weights(backends)?);
         let mut made = Vec::with_capacity(backends.len());
         for (number, (backend, rows)) in backends.iter().zip(ranges).enumerate() {
             // Work of another runtime could not use the memory.
@@ -57,21 +56,22 @@ impl<T: Element> Sharded<T> {
             Some(Shard { backend, ..shard })
         });
         self.shards.extend(shards);
-        self.weights = weights;
-        if let Some(name) = self.name.take() {
-            crate::Buffer::set_name(self, &name);
-        }
         Ok(())
     }
 
     /// A new shard with rows of the old ones.
     fn gathered(&self, backend: &CudaBackend, rows: Range<usize>) -> Result<Shard<T>> {
-        let elements = rows.start * self.row_len..rows.end * self.row_len;
-        let mut shard = Shard::new(backend, self.kind, rows, elements.len())?;
-        for part in self.parts(elements) {
-            let source = &*self.shards[part.number].buffer;
-            let at = part.outside.start;
-            shard.buffer.copy_from_buffer_at(at, source, part.inside)?;
+        let mut shard = Shard::new(backend, self.kind, rows, self.row_len)?;
+        for old in &self.shards {
+            let start = shard.rows.start.max(old.rows.start);
+            let end = shard.rows.end.min(old.rows.end);
+            if start < end {
+                let element = |row, rows: &Range<usize>| (row - rows.start) * self.row_len;
+                let source = element(start, &old.rows)..element(end, &old.rows);
+                let at = element(start, &shard.rows);
+                let target = &mut shard.buffer;
+                target.copy_from_buffer_at(at, &*old.buffer, source)?;
+            }
         }
         Ok(shard)
     }

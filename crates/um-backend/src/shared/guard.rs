@@ -3,24 +3,21 @@
 use std::io::Read;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
+use std::sync::MutexGuard;
 
-use cuda_um::{
-    KernelArg, View, ViewMut,
-    kernel::{Arguments, ReadArg, WriteArg},
-};
+use cuda_um::ViewMut;
 
-use super::caller::OfThread;
-use super::part::Part;
 use crate::buffer::Buffer;
 use crate::dtype::Element;
 use crate::erased::ErasedBuffer;
 use crate::error::Result;
 
+/// Keeps a guard on its thread: it is `Sync`, and not `Send`.
+type OfThread = PhantomData<MutexGuard<'static, ()>>;
+
 /// Read access to a part of shared storage: [`SharedBuffer::read`](crate::SharedBuffer::read). It derefs to an [`ErasedBuffer`] of the part.
 ///
-/// `&guard` is an argument of a kernel. A guard of a thread is not `Send`; one of [`read_async`](crate::SharedBuffer::read_async),
-/// `SharedRead<OfTask>`, is.
-///
+/// `&guard` is an argument of a kernel. A guard stays on its thread:
 /// ```compile_fail
 /// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
 /// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
@@ -29,7 +26,7 @@ use crate::error::Result;
 /// std::thread::spawn(move || drop(guard));
 /// ```
 #[derive(Debug)]
-pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
+pub struct SharedRead(ErasedBuffer, OfThread);
 
 /// Read and write access to a part of shared storage: [`SharedBuffer::write`](crate::SharedBuffer::write). It has the methods of an
 /// [`ErasedBuffer`] of the part.
@@ -53,6 +50,7 @@ pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 ///
+/// A guard, and the buffer in it, stay on its thread:
 /// ```compile_fail
 /// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
 /// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
@@ -60,8 +58,6 @@ pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 /// let guard = shared.write().unwrap();
 /// std::thread::spawn(move || drop(guard));
 /// ```
-///
-/// The buffer of a guard stays in it, so that the access of a thread stays with the thread:
 /// ```compile_fail,E0596
 /// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer};
 /// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
@@ -69,44 +65,43 @@ pub struct SharedRead<O = OfThread>(ErasedBuffer, PhantomData<O>);
 /// let (first, second) = (new(), new());
 /// std::mem::swap(&mut *first.write().unwrap(), &mut *second.write().unwrap());
 /// ```
-/// ```
-/// # use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, SharedBuffer, Typed};
-/// # let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default()).unwrap();
-/// let shared = SharedBuffer::new(backend.create_erased(BufferKind::Host, DType::U8, 1)?);
-/// assert!(shared.write()?.typed_mut::<u8>()?.as_any_mut().downcast_mut::<Typed<u8>>().is_none());
-/// # Ok::<(), um_backend::CudaError>(())
-/// ```
 #[derive(Debug)]
-pub struct SharedWrite<O = OfThread>(ErasedBuffer, PhantomData<O>);
+pub struct SharedWrite(ErasedBuffer, OfThread);
 
-impl<O> SharedWrite<O> {
-    /// The elements as an argument of a kernel that reads and writes them.
-    ///
-    /// # Errors
-    /// As for [`view`](Self::view).
-    pub fn view_mut<T: Element>(&mut self) -> Result<ViewMut<'_, T>> {
-        self.0.check_type::<T>()?;
-        let bytes = self.0.bytes_mut().memory_mut().device_view_mut()?;
-        bytes.cast()
-    }
+macro_rules! guards {
+    ($($guard:ident),*) => {$(
+        impl $guard {
+            pub(super) fn new(part: ErasedBuffer) -> Self {
+                Self(part, PhantomData)
+            }
 
-    /// The part as a [`Buffer`] of `T`, without a copy.
-    ///
-    /// # Errors
-    /// As for [`ErasedBuffer::typed`].
-    pub fn typed_mut<T: Element>(&mut self) -> Result<&mut dyn Buffer<T>> {
-        Ok(self.0.typed_mut()?)
-    }
+            /// The part as a buffer that keeps the access until it is dropped, on any thread. A call of the thread that took the guard still does
+            /// not wait for it; a thread that it moves to may wait for itself: see [`SharedBuffer`](crate::SharedBuffer).
+            #[must_use]
+            pub fn into_erased(self) -> ErasedBuffer {
+                self.0
+            }
+        }
+
+        impl Deref for $guard {
+            type Target = ErasedBuffer;
+
+            fn deref(&self) -> &ErasedBuffer {
+                &self.0
+            }
+        }
+    )*};
 }
+guards!(SharedRead, SharedWrite);
 
 // Not `DerefMut`: `mem::swap` of two guards' buffers would move the access of a thread to another thread.
 macro_rules! methods_of_erased_buffer {
-    ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $result:ty;)*) => {
-        impl<O> SharedWrite<O> {
+    ($(fn $name:ident $(<$element:ident>)? ($($arg:ident: $kind:ty),*) -> $result:ty;)*) => {
+        impl SharedWrite {
             $(
                 #[doc = concat!("Does the same as [`ErasedBuffer::", stringify!($name), "`], with the same errors.")]
                 #[allow(clippy::missing_errors_doc, reason = "they are those of the method that is named")]
-                pub fn $name(&mut self, $($arg: $kind),*) -> $result {
+                pub fn $name $(<$element: Element>)? (&mut self, $($arg: $kind),*) -> $result {
                     self.0.$name($($arg),*)
                 }
             )*
@@ -115,94 +110,10 @@ macro_rules! methods_of_erased_buffer {
 }
 methods_of_erased_buffer! {
     fn bytes_mut() -> &mut dyn Buffer<u8>;
-    fn set_name(name: &str) -> ();
+    fn typed_mut<T>() -> Result<&mut dyn Buffer<T>>;
+    fn view_mut<T>() -> Result<ViewMut<'_, T>>;
     fn copy_from_bytes(source: &[u8]) -> Result<()>;
     fn copy_from_bytes_at(offset: usize, source: &[u8]) -> Result<()>;
     fn copy_from(source: &ErasedBuffer) -> Result<()>;
-    fn set_zero() -> Result<()>;
     fn read_from(source: &mut dyn Read, range: Range<usize>) -> Result<()>;
-}
-
-macro_rules! guards {
-    ($($guard:ident),*) => {$(
-        impl<O> $guard<O> {
-            pub(super) fn new(part: ErasedBuffer) -> Self {
-                Self(part, PhantomData)
-            }
-
-            /// The elements as an argument of a kernel that reads them.
-            ///
-            /// # Errors
-            /// [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch) unless `T` is the element type;
-            /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) if the part is not aligned for it;
-            /// [`NotSupported`](cuda_um::Error::NotSupported) for memory that kernels cannot access.
-            pub fn view<T: Element>(&self) -> Result<View<'_, T>> {
-                self.0.check_type::<T>()?;
-                self.0.bytes().memory().device_view()?.cast()
-            }
-
-            /// The part as a buffer that keeps the access until it is dropped. The buffer may move to another thread, so threads do not
-            /// wait for it: see [`SharedBuffer`](crate::SharedBuffer).
-            #[must_use]
-            pub fn into_erased(mut self) -> ErasedBuffer {
-                if let Some(part) = self.0.bytes_mut().as_any_mut().downcast_mut::<Part>() {
-                    part.leaves_its_thread();
-                }
-                self.0
-            }
-
-            /// Does the same as [`into_erased`](Self::into_erased), for a buffer that the caller keeps on this thread. Not part of the public
-            /// interface: crates of this workspace use it.
-            #[doc(hidden)]
-            #[must_use]
-            pub fn into_part(self) -> ErasedBuffer {
-                self.0
-            }
-        }
-
-        impl<O> Deref for $guard<O> {
-            type Target = ErasedBuffer;
-
-            fn deref(&self) -> &ErasedBuffer {
-                &self.0
-            }
-        }
-
-        impl<O> KernelArg for &$guard<O> {
-            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
-            where
-                Self: 'a,
-            {
-                (&self.0).pass(arguments)
-            }
-        }
-
-        impl<T: Element, O> ReadArg<T> for &$guard<O> {
-            fn into_view<'a>(self) -> cuda_um::Result<View<'a, T>>
-            where
-                Self: 'a,
-            {
-                (&self.0).into_view()
-            }
-        }
-    )*};
-}
-guards!(SharedRead, SharedWrite);
-
-impl<O> KernelArg for &mut SharedWrite<O> {
-    fn pass<'a>(self, arguments: &mut Arguments<'a>) -> cuda_um::Result<()>
-    where
-        Self: 'a,
-    {
-        (&mut self.0).pass(arguments)
-    }
-}
-
-impl<T: Element, O> WriteArg<T> for &mut SharedWrite<O> {
-    fn into_view_mut<'a>(self) -> cuda_um::Result<ViewMut<'a, T>>
-    where
-        Self: 'a,
-    {
-        (&mut self.0).into_view_mut()
-    }
 }

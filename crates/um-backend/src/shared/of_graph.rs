@@ -19,22 +19,23 @@ impl Holding {
     pub(crate) fn begin() -> Result<Self> {
         let begin = |used: &RefCell<Option<_>>| {
             let mut used = used.borrow_mut();
-            let is_first = used.is_none();
-            used.get_or_insert_with(Vec::new);
-            is_first
+            used.is_none().then(|| *used = Some(Vec::new()))
         };
-        match USED.try_with(begin) {
-            Ok(true) => Ok(Self(())),
-            Ok(false) => Err(CudaError::Capture {
-                call: "a second capture".to_owned(),
-                reason: "a thread captures one step at a time: end the first one".to_owned(),
-            }),
-            Err(_) => Err(CudaError::Capture {
-                call: "a capture at the end of its thread".to_owned(),
-                reason: "the thread's local values are destroyed: capture on another thread"
-                    .to_owned(),
-            }),
-        }
+        let (call, reason) = match USED.try_with(begin) {
+            Ok(Some(())) => return Ok(Self(())),
+            Ok(None) => (
+                "a second capture",
+                "a thread captures one step at a time: end the first one",
+            ),
+            Err(_) => (
+                "a capture at the end of its thread",
+                "the thread's local values are destroyed: capture on another thread",
+            ),
+        };
+        Err(CudaError::Capture {
+            call: call.to_owned(),
+            reason: reason.to_owned(),
+        })
     }
 
     pub(crate) fn end(self) -> Vec<HeldByGraph> {
@@ -61,7 +62,7 @@ pub(super) fn made_unique(storage: &Handle) -> Result<()> {
     if !cuda_um::graph::is_capturing() {
         return Ok(());
     }
-    if !storage.has_one_handle() {
+    if storage.handles() != Some(1) {
         return Err(CudaError::Capture {
             call: "`SharedBuffer::make_unique` of storage that another handle has".to_owned(),
             reason: "each launch would copy the old elements again: call it before the capture, or make a copy in the step (`try_clone`)".to_owned(),
@@ -75,13 +76,10 @@ pub(super) fn made_unique(storage: &Handle) -> Result<()> {
 fn hold(storage: &Handle, as_own: bool) {
     // At the end of a thread, only `cuda_um` captures.
     let _ = USED.try_with(|used| {
-        let Some(used) = &mut *used.borrow_mut() else {
-            return;
-        };
-        match used
-            .iter_mut()
-            .find(|held| held.address() == storage.address())
-        {
+        let mut used = used.borrow_mut();
+        let Some(used) = &mut *used else { return };
+        let of_storage = |held: &&mut HeldByGraph| held.address() == storage.address();
+        match used.iter_mut().find(of_storage) {
             Some(held) => held.as_own |= as_own,
             None => used.push(HeldByGraph {
                 storage: storage.uncounted(),
@@ -114,7 +112,7 @@ impl HeldByGraph {
     /// All bytes of the storage.
     pub(crate) fn whole(&self) -> SharedBuffer {
         SharedBuffer {
-            bytes: 0..self.storage.size_bytes(),
+            bytes: 0..self.storage.size_bytes,
             storage: self.storage.clone(),
             dtype: DType::U8,
         }

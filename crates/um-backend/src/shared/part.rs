@@ -3,49 +3,63 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 use cuda_um::{Device, range};
 
-use super::storage::Held;
+use super::storage::{Access, Bytes, Handle};
 use crate::buffer::Buffer;
-use crate::dtype::DType;
-use crate::erased::ErasedBuffer;
 use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
 pub(super) struct Part {
-    held: Held,
+    storage: Handle,
+    access: Access,
+    thread: ThreadId,
+    /// A share of them to read, or the only share to write. Until the access ends.
+    bytes: Option<Bytes>,
     range: Range<usize>,
 }
 
 impl Part {
-    pub(super) fn erased(held: Held, range: Range<usize>, dtype: DType) -> ErasedBuffer {
-        ErasedBuffer::of(Box::new(Self { held, range }), dtype)
-    }
-
-    pub(super) fn leaves_its_thread(&mut self) {
-        self.held.leaves_its_thread();
+    /// A part of the bytes that this thread has just taken.
+    pub(super) fn new(storage: &Handle, access: Access, bytes: Bytes, range: Range<usize>) -> Self {
+        Self {
+            storage: storage.clone(),
+            access,
+            thread: thread::current().id(),
+            bytes: Some(bytes),
+            range,
+        }
     }
 
     fn bytes(&self) -> &dyn Buffer<u8> {
-        let bytes = self.held.bytes();
-        bytes.expect("the access has the bytes until it is dropped")
+        self.bytes.as_deref().expect("the access has not ended")
     }
 
-    /// An error for a reader, whose part nothing borrows exclusively.
+    /// An error for a reader, whose bytes nothing borrows exclusively.
     fn bytes_mut(&mut self) -> Result<&mut (dyn Buffer<u8> + 'static)> {
-        self.held
-            .bytes_mut()
-            .ok_or_else(|| CudaError::NotSupported {
-                what: "a write of shared storage".to_owned(),
-                needs: "a write guard".to_owned(),
-                have: "a read guard".to_owned(),
-            })
+        let only_share = match self.access {
+            Access::Read => None,
+            Access::Write => self.bytes.as_mut().and_then(Arc::get_mut),
+        };
+        only_share.ok_or_else(|| CudaError::NotSupported {
+            what: "a write of shared storage".to_owned(),
+            needs: "a write guard".to_owned(),
+            have: "a read guard".to_owned(),
+        })
     }
 
-    fn part(&self, offset: usize, count: usize) -> Result<usize> {
+    fn start(&self, offset: usize, count: usize) -> Result<usize> {
         let part = range::check_at(offset, count, self.range.len())?;
         Ok(self.range.start + part.start)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.storage.end(self.access, self.thread, &mut self.bytes);
     }
 }
 
@@ -93,12 +107,12 @@ impl Buffer<u8> for Part {
     }
 
     fn copy_from_host_at(&mut self, offset: usize, source: &[u8]) -> Result<()> {
-        let start = self.part(offset, source.len())?;
+        let start = self.start(offset, source.len())?;
         self.bytes_mut()?.copy_from_host_at(start, source)
     }
 
     fn copy_to_host_at(&self, offset: usize, target: &mut [u8]) -> Result<()> {
-        let start = self.part(offset, target.len())?;
+        let start = self.start(offset, target.len())?;
         self.bytes().copy_to_host_at(start, target)
     }
 

@@ -216,7 +216,7 @@ fn erased_and_shared(world: &World) -> Result {
         let first = Arc::new(world.backend.create_erased_from(kind, DType::F32, &bytes)?);
         let mut second = Arc::clone(&first);
         let written = ErasedBuffer::make_mut(&mut second)?;
-        written.set_zero()?;
+        written.bytes_mut().set_zero()?;
         written.typed_mut::<f32>()?.write_one(0, 5.0)?;
         let value = f32::from_le_bytes([1; 4]);
         assert_eq!(

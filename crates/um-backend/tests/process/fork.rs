@@ -34,7 +34,6 @@ fn all_refused(backend: &CudaBackend) -> i32 {
         CudaBackend::initialize_blocking(given.clone()).map(drop),
         pollster::block_on(CudaBackend::initialize(given)).map(drop),
         CudaDevice::new(0).map(drop),
-        backend.device().sibling(0).map(drop),
         backend.start_counting(),
         backend.synchronize(),
         backend.allocate_unified::<f32>(10).map(drop),

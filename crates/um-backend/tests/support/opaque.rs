@@ -4,6 +4,7 @@ use std::any::Any;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
 use um_backend::cuda_um::Error;
@@ -68,10 +69,12 @@ pub enum Fault {
     WritesAll,
     /// `advise_range` takes any range.
     AnyAdvice,
+    /// The third copy from the host without a read in between is lost.
+    ForgetsOneWrite,
 }
 
 impl Fault {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Dirty,
         Self::SmallCapacity,
         Self::OtherDType,
@@ -98,6 +101,7 @@ impl Fault {
         Self::ShortHost,
         Self::WritesAll,
         Self::AnyAdvice,
+        Self::ForgetsOneWrite,
     ];
 }
 
@@ -108,6 +112,8 @@ pub struct OpaqueBuffer<T> {
     fault: Fault,
     made_on: ThreadId,
     first_copied: OnceLock<Vec<T>>,
+    /// Copies from the host since the last read.
+    writes: AtomicUsize,
 }
 
 impl<T: Element> OpaqueBuffer<T> {
@@ -125,6 +131,7 @@ impl<T: Element> OpaqueBuffer<T> {
             fault,
             made_on: thread::current().id(),
             first_copied: OnceLock::new(),
+            writes: AtomicUsize::new(0),
         }
     }
 
@@ -234,6 +241,10 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
             }
         }
         let mut part = self.part(offset, source.len())?;
+        let earlier = self.writes.fetch_add(1, Ordering::Relaxed);
+        if self.fault == Fault::ForgetsOneWrite && earlier >= 2 {
+            return Ok(());
+        }
         if self.fault == Fault::ForgetsOffset {
             part = 0..source.len();
         }
@@ -246,6 +257,7 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
     }
 
     fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<(), CudaError> {
+        self.writes.store(0, Ordering::Relaxed);
         target.copy_from_slice(&self.elements[self.part(offset, target.len())?]);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use cuda_um_testkit::watchdog::watch;
 use um_backend::BufferKind::{Cuda, Pinned, Unified};
-use um_backend::{Buffer, cuda_um::MemoryKind, memory::BufferMemory};
+use um_backend::{cuda_um::MemoryKind, memory::BufferMemory};
 use um_dlpack::dlpark::Managed;
 use um_dlpack::dlpark::ffi::{DLDataType, DLManagedTensor};
 use um_dlpack::{Imported, Target, import};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use cuda_um_testkit::no_memory_left;
 use cuda_um_testkit::watchdog::watch;
 use um_backend::memory::BufferMemory;
-use um_backend::{Buffer, BufferKind, CudaError, SharedBuffer};
+use um_backend::{BufferKind, CudaError, SharedBuffer};
 use um_dlpack::dlpark::ffi::DLManagedTensorVersioned;
 use um_dlpack::{ConsumerOrder, DlpackBuffer, ExportOptions};
 

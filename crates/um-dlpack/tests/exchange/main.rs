@@ -67,7 +67,6 @@ fn import_of(tensor: versioned::Dlpack, backend: &CudaBackend) -> um_dlpack::Res
 }
 
 fn elements(imported: &Imported) -> Vec<u32> {
-    use um_backend::Buffer;
     imported.buffer.typed::<u32>().unwrap().to_vec().unwrap()
 }
 

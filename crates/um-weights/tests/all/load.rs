@@ -93,7 +93,7 @@ fn neighbours_share_an_allocation_and_begin_at_multiples_of_256_bytes() {
         }
         let large = tensors["i.large"].buffer().read().unwrap();
         assert_eq!(
-            (large.dtype(), large.name()),
+            (large.dtype(), large.bytes().name()),
             (DType::BF16, Some("i.large"))
         );
         assert_eq!(tensors["g.scale"].dtype(), DType::Opaque(1));
@@ -283,6 +283,7 @@ fn a_mapped_file_is_the_buffer_on_devices_that_read_it() {
                     .buffer()
                     .write()
                     .unwrap()
+                    .bytes_mut()
                     .set_zero()
                     .is_err()
             );
@@ -480,7 +481,7 @@ fn small_tensors_of_a_file_have_locks_names_and_uses_of_their_own() {
             let ([], [mut both, other]) = SharedBuffer::lock([], [weight, bias]).unwrap();
             if kind != BufferKind::Host {
                 assert_eq!(
-                    (both.name(), other.name()),
+                    (both.bytes().name(), other.bytes().name()),
                     (Some("weight"), Some("bias")),
                     "{kind}"
                 );

@@ -5,7 +5,7 @@ use std::fs;
 use cuda_um_testkit::{again, is_child};
 use safetensors::SafeTensors;
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, BufferKind, DType};
+use um_backend::{BufferKind, DType};
 use um_weights::{Error, LoadOptions, Save, Weights};
 
 use crate::support::{Folder, Storage, backend, byte, load_all, machine, safetensors};

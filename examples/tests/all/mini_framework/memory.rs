@@ -167,7 +167,7 @@ fn a_profile_says_what_moved() {
     let run = |prefetches: bool| {
         let work = || {
             let x = Tensor::zeros(&place, DType::F32, &[1 << 20])?;
-            x.storage().write()?.set_name("activations");
+            x.storage().write()?.bytes_mut().set_name("activations");
             x.storage().host_mut::<f32>()?.fill(1.0);
             if prefetches {
                 x.prefetch()?;

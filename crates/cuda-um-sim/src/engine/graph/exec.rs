@@ -18,6 +18,8 @@ use crate::misuse::Misuse;
 const AUTO_FREE: u64 = 1;
 /// Upload and use of the nodes' priorities, which have no effect here.
 const WITHOUT_EFFECT: u64 = 2 | 8;
+/// `cudaGraphInstantiateFlagDeviceLaunch`: not simulated. No GPU takes it with [`AUTO_FREE`], or for an empty graph.
+const DEVICE_LAUNCH: u64 = 4;
 
 /// An executable graph.
 pub(super) struct Exec {
@@ -43,12 +45,16 @@ impl Exec {
 
 impl State {
     pub(crate) fn instantiate(&mut self, graph: usize, flags: u64) -> Result<usize, Code> {
-        if flags & !(AUTO_FREE | WITHOUT_EFFECT) != 0 {
+        let nodes = self.graphs.executable(graph)?;
+        if flags & DEVICE_LAUNCH != 0 && flags & AUTO_FREE == 0 && !nodes.is_empty() {
             return Err(Code::NOT_SUPPORTED);
+        }
+        if flags & !(AUTO_FREE | WITHOUT_EFFECT) != 0 {
+            return Err(Code::INVALID_VALUE);
         }
         let exec = Exec {
             graph,
-            nodes: self.graphs.executable(graph)?,
+            nodes,
             auto_free: flags & AUTO_FREE != 0,
             last: None,
         };

@@ -36,6 +36,9 @@ impl Registrations {
         bytes: usize,
         flags: u32,
     ) -> Result<(), Code> {
+        if !self.machine.host_register {
+            return Err(Code::NOT_SUPPORTED);
+        }
         let end = address
             .checked_add(bytes)
             .filter(|_| address != 0 && bytes > 0)

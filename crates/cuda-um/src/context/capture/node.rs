@@ -4,7 +4,6 @@ use cuda_um_sys::{CUfunction, cudaGraphNode_t};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
-/// A captured launch.
 pub(crate) struct KernelNode {
     pub(crate) name: Arc<str>,
     /// Keeps the kernel loaded.
@@ -35,12 +34,10 @@ unsafe impl Send for NamedLaunch {}
 // SAFETY: as above.
 unsafe impl Sync for NamedLaunch {}
 
-/// A scalar that has a name in a capture.
 #[derive(Clone, PartialEq)]
 pub(crate) struct NamedScalar {
     pub(crate) name: String,
     pub(crate) of: TypeId,
-    /// The name of its type.
     pub(crate) type_name: &'static str,
     pub(crate) value: Vec<u8>,
 }

@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where captured work goes.
 pub(crate) struct Place {
     pub(super) capture: Rc<Capture>,
     pub(super) private: Arc<StreamInner>,
@@ -67,7 +66,6 @@ impl Place {
         }
     }
 
-    /// Captures an event.
     pub(crate) fn event(&self) -> Result<(RawEvent, u64)> {
         let event = RawEvent::create(&self.capture.device, false)?.record(&self.private)?;
         Ok((event, self.capture.id))

@@ -1,6 +1,6 @@
 //! What a capture refuses, before CUDA sees it.
 
-use crate::context::capture::{current, of};
+use crate::context::capture::{Capture, current, of};
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// Refuses a call for a stream of this thread's capture.
-#[cold]
 pub(crate) fn refuse_stream(
     call: &'static str,
     reason: &'static str,
@@ -20,13 +19,10 @@ pub(crate) fn refuse_stream(
     }
 }
 
-/// Why the host cannot wait.
 pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
-/// Why the host cannot do work itself.
 pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
 
 /// Refuses a wait for the device of this thread's capture.
-#[cold]
 pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Result<()> {
     match current().filter(|capture| Arc::ptr_eq(&capture.device, device)) {
         None => Ok(()),
@@ -36,26 +32,33 @@ pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Re
 
 /// Refuses an access of the host to memory of this thread's capture. Memory that no captured work uses gets a stamp instead: captured work
 /// must not use it from now on.
-#[cold]
-pub(crate) fn refuse_host(part: &Part<'_>, call: &'static str) -> Result<()> {
-    let Some(capture) = current() else {
-        return Ok(());
-    };
-    if !capture.has(part.memory.id()) {
-        capture.stamp(std::slice::from_ref(part), format_args!("`{call}`"));
-        return Ok(());
+#[inline]
+pub(crate) fn refuse_host<'a>(part: impl FnOnce() -> Part<'a>, call: &'static str) -> Result<()> {
+    match current() {
+        None => Ok(()),
+        Some(capture) => capture.refuse_host(&part(), call),
     }
-    let call = format_args!("`{call}` of {}", part.memory.title());
-    Err(refused(call, NO_WAIT))
 }
 
 /// Does the same as [`refuse_host`] for an access that cannot fail: the capture fails at its end.
-#[cold]
-pub(crate) fn accessed_by_host(part: &Part<'_>, call: &'static str) {
-    if let Err(error) = refuse_host(part, call)
-        && let Some(capture) = current()
+#[inline]
+pub(crate) fn accessed_by_host<'a>(part: impl FnOnce() -> Part<'a>, call: &'static str) {
+    if let Some(capture) = current()
+        && let Err(error) = capture.refuse_host(&part(), call)
     {
         capture.fails_with(error);
+    }
+}
+
+impl Capture {
+    #[cold]
+    fn refuse_host(&self, part: &Part<'_>, call: &'static str) -> Result<()> {
+        if self.has(part.memory.id()) {
+            let call = format_args!("`{call}` of {}", part.memory.title());
+            return Err(refused(call, NO_WAIT));
+        }
+        self.stamp(std::slice::from_ref(part), format_args!("`{call}`"));
+        Ok(())
     }
 }
 

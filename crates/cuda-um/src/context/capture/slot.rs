@@ -10,19 +10,17 @@ use std::ops::Range;
 
 /// One piece of memory, with all that the captured work does with it.
 pub(crate) struct Slot {
-    pub(super) memory: Memory,
+    pub(crate) memory: Memory,
     /// The uses by captured work.
     pub(super) uses: RefCell<InFlight>,
     /// The memory itself, if it was dropped during the capture.
-    pub(super) kept: Cell<Option<Box<dyn Any + Send + Sync>>>,
-    state: RefCell<SlotUse>,
+    pub(crate) kept: Cell<Option<Box<dyn Any + Send + Sync>>>,
+    pub(crate) state: RefCell<SlotUse>,
 }
 
-/// A piece of memory as a graph knows it.
 #[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) id: u64,
-    /// The memory in words, for errors.
     pub(crate) title: String,
 }
 
@@ -63,7 +61,6 @@ impl Slot {
         }
     }
 
-    /// Adds a use.
     pub(super) fn used(&self, part: &Part<'_>) {
         let mut state = self.state.borrow_mut();
         state.bytes = join(&state.bytes, &part.bytes);
@@ -81,16 +78,10 @@ impl Slot {
         state.prefetch = Some((location, all));
     }
 
-    /// Adds advice.
     pub(super) fn advise(&self, advice: Advice, bytes: &Range<usize>) {
         let mut state = self.state.borrow_mut();
         state.bytes = join(&state.bytes, bytes);
         state.advice.push((advice, bytes.clone()));
-    }
-
-    /// What the graph does with the memory, and the memory, if it was dropped.
-    pub(crate) fn into_parts(self) -> (Memory, SlotUse, Option<Box<dyn Any + Send + Sync>>) {
-        (self.memory, self.state.into_inner(), self.kept.into_inner())
     }
 }
 

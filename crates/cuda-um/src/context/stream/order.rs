@@ -4,7 +4,6 @@
 use crate::context::event::RawEvent;
 use crate::context::stream::StreamInner;
 use crate::error::{Error, Result};
-use crate::fork;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
@@ -110,8 +109,6 @@ impl StreamInner {
 
     /// An event after all work so far. Work that is ordered after a part of that work waits for no later work of this stream.
     pub(crate) fn mark(&self) -> Result<Arc<RawEvent>> {
-        // Before the lock, which a thread of the parent may hold in a child made by `fork`.
-        fork::check("cudaEventRecord")?;
         if self.tails.lock().0.len() > FEW_MARKS {
             self.ask_kept(u64::MAX)?;
         }
@@ -120,7 +117,7 @@ impl StreamInner {
 
     /// Refuses unknown work, which no event covers.
     pub(crate) fn check_known(&self) -> Result<()> {
-        match self.is_unknown() {
+        match self.is_unknown {
             false => Ok(()),
             true => Err(Error::Busy {
                 what: "the memory".to_owned(),

@@ -5,40 +5,37 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::graph::contents::Required;
+use crate::graph::contents::{Contents, Slot};
 use crate::managed::batch::PrefetchBatch;
 use crate::managed::prefetch::is_there;
 use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// The memory of the slots with bytes.
-fn memory<'r, 'p>(
-    required: &'r mut [Required],
+fn memory<'p>(
+    contents: &'p Contents,
     parts: &'p [Part<'p>],
-) -> impl Iterator<Item = (&'r mut Required, &'p Allocation)> {
-    let required = required
-        .iter_mut()
-        .filter(|slot| !slot.used.bytes.is_empty());
-    let pairs = required.zip(parts);
-    pairs.filter_map(|(slot, part)| Some((slot, part.memory.as_any().downcast_ref()?)))
+) -> impl Iterator<Item = (usize, &'p Slot, &'p Allocation)> {
+    let slots = contents.slots.iter().enumerate();
+    let used = slots.filter(|(_, slot)| !slot.used.bytes.is_empty());
+    let pairs = used.zip(parts);
+    pairs.filter_map(|((at, slot), part)| Some((at, slot, part.memory.as_any().downcast_ref()?)))
 }
 
-/// Gives the recorded advice, once.
-pub(super) fn advise(required: &mut [Required], parts: &[Part<'_>]) -> Result<()> {
-    memory(required, parts).try_for_each(|(slot, raw)| {
+/// Gives the recorded advice.
+pub(super) fn advise(contents: &Contents, parts: &[Part<'_>]) -> Result<()> {
+    memory(contents, parts).try_for_each(|(_, slot, raw)| {
         slot.used.advice.iter().try_for_each(|(advice, bytes)| {
-            let outcome = View::<u8>::whole(raw).slice(bytes.clone())?.advise(*advice);
-            outcome.map(drop)
-        })?;
-        slot.used.advice.clear();
-        Ok(())
+            let part = View::<u8>::whole(raw).slice(bytes.clone())?;
+            part.advise(*advice).map(drop)
+        })
     })
 }
 
 /// Prefetches what may have left its place, in one batch for each place.
 pub(super) fn bring_in(
-    required: &mut [Required],
+    contents: &Contents,
+    departures: &mut [u64],
     parts: &[Part<'_>],
     stream: &Stream,
 ) -> Result<()> {
@@ -48,8 +45,9 @@ pub(super) fn bring_in(
     }
     let own = Location::Device(device.ordinal);
     let mut batches = SmallVec::<[(Location, PrefetchBatch<'_>); 1]>::new();
-    for (slot, raw) in memory(required, parts) {
-        let Some((location, bytes)) = leaves(slot, raw, own) else {
+    for (at, slot, raw) in memory(contents, parts) {
+        let left = leaves(slot, &mut departures[at], raw, own);
+        let Some((location, bytes)) = left else {
             continue;
         };
         match batches.iter_mut().find(|(to, _)| *to == location) {
@@ -68,7 +66,8 @@ pub(super) fn bring_in(
 
 /// The bytes to prefetch, and to which place; `None` if they are there as far as the library knows.
 fn leaves(
-    slot: &mut Required,
+    slot: &Slot,
+    departures: &mut u64,
     raw: &Allocation,
     own: Location,
 ) -> Option<(Location, Range<usize>)> {
@@ -83,8 +82,8 @@ fn leaves(
     let is_whole = bytes.len() == raw.bytes() && location == Location::from(raw.device());
     let stays = match is_whole {
         true => {
-            let before = std::mem::replace(&mut slot.departures, raw.departures());
-            !raw.may_be_away() && before == slot.departures
+            let before = std::mem::replace(departures, raw.departures());
+            !raw.may_be_away() && before == *departures
         }
         false => is_there(raw, location),
     };

@@ -17,7 +17,6 @@ use std::sync::Arc;
 impl Allocation {
     /// Waits for the uses of the memory, frees it, and returns the object that it held.
     pub(crate) fn close(mut self) -> Result<Held> {
-        fork::check("close")?;
         let uses = self.in_flight.before(Access::Write);
         // From here on the memory is leaked, unless `free` is reached.
         self.is_owned = false;

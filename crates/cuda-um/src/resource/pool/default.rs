@@ -2,7 +2,6 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::device::DeviceMemory;
 use crate::resource::kind::MemoryKind;
@@ -168,7 +167,6 @@ impl Device {
     /// [`Error::NotSupported`] without managed memory, and the errors of `cudaMemGetInfo`; [`Error::InvalidArgument`] if the environment
     /// variable `CUDA_UM_POOLS` is neither `on` nor `off`.
     pub fn pool(&self, kind: MemoryKind) -> Result<Option<Pool>> {
-        fork::check("the default pool")?;
         let homes = self.default_pools().get(self, kind)?;
         Ok(homes.map(|homes| Pool::of(self, homes)))
     }
@@ -200,7 +198,6 @@ impl Device {
         kind: MemoryKind,
         options: impl Into<Option<PoolOptions>>,
     ) -> Result<()> {
-        fork::check("set_pool_options")?;
         let options = options.into();
         let made = options.map(|options| Pool::new(self, kind, options));
         let made = made.transpose()?.map(Pool::into_homes);

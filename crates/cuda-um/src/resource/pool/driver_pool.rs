@@ -2,7 +2,6 @@
 
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Allocate;
@@ -84,7 +83,6 @@ impl DriverPool {
     #[doc(alias = "cudaMemPoolCreate")]
     #[doc(alias = "cudaMemAllocationTypeManaged")]
     pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
-        fork::check("cudaMemPoolCreate")?;
         options.check()?;
         check(device, kind, &options)?;
         Ok(Self {

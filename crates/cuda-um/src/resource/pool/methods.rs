@@ -11,18 +11,12 @@ macro_rules! pool_methods {
             /// ([`Runtime::reclaim`](crate::Runtime::reclaim) waits for slabs of that kind), or stays in the driver's pool.
             #[doc(alias = "cudaMemPoolTrimTo")]
             pub fn trim(&self) -> usize {
-                match $crate::fork::is_inherited() {
-                    true => 0,
-                    false => self.memory().trim(),
-                }
+                self.memory().trim()
             }
 
-            /// The current statistics of the pool. In a child made by `fork`, all zeros.
+            /// The current statistics of the pool.
             pub fn stats(&self) -> $crate::resource::PoolStats {
-                match $crate::fork::is_inherited() {
-                    true => $crate::resource::PoolStats::default(),
-                    false => self.memory().stats(),
-                }
+                self.memory().stats()
             }
 
             /// The device of the pool.

@@ -1,6 +1,5 @@
 //! loom's locks, with the interface of `cuda_um_sys::locks`.
 
-pub(crate) use ::loom::sync::{RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use ::loom::{sync::atomic, thread};
 
 use ::loom::sync;
@@ -47,6 +46,10 @@ impl<T> Mutex<T> {
         }
     }
 
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        Some(self.lock())
+    }
+
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,22 +70,6 @@ impl<T> Deref for MutexGuard<'_, T> {
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.guard.as_mut().expect("the lock is held")
-    }
-}
-
-pub(crate) struct RwLock<T>(sync::RwLock<T>);
-
-impl<T> RwLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(sync::RwLock::new(value))
-    }
-
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

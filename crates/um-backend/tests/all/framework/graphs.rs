@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use um_backend::kernels::{Fill, Saxpy};
-use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaError, DType, Result, SharedBuffer, constant,
-};
+use um_backend::{BufferKind, CudaBackend, CudaError, DType, Result, SharedBuffer, constant};
 
 use crate::support::on_each;
 
@@ -143,7 +141,7 @@ fn a_step_takes_another_learning_rate_in_each_launch() {
                 let rate = step.scalar("rate", -0.5f32);
                 launch(rate)?;
                 launch(rate)?;
-                filled.write()?.set_zero()?;
+                filled.write()?.bytes_mut().set_zero()?;
                 let mut filled = filled.write()?;
                 Ok(fill.launch(
                     stream,
@@ -257,7 +255,7 @@ fn a_step_does_not_mix_work_of_the_host_and_recorded_work_on_one_buffer() {
                     if is_first {
                         count(&counter)?;
                     }
-                    counter.write()?.set_zero()?;
+                    counter.write()?.bytes_mut().set_zero()?;
                     count(&counter)
                 })
             };

@@ -1,6 +1,6 @@
 //! Launches with what a framework holds.
 
-use um_backend::{Buffer, BufferKind, CudaError, DType, kernels};
+use um_backend::{BufferKind, CudaError, DType, kernels};
 
 use crate::support::kernel::Double;
 use crate::support::on_each;

@@ -1,6 +1,6 @@
 //! Parts of buffers: hints, and disjoint parts in one launch.
 
-use um_backend::{Advice, Buffer, BufferKind, DType, Location, UnifiedBuffer, kernels};
+use um_backend::{Advice, BufferKind, DType, Location, UnifiedBuffer, kernels};
 
 use crate::support::on_each;
 
@@ -78,9 +78,9 @@ fn names_stay_with_the_buffer() {
         let backend = machine.backend();
         for kind in [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned] {
             let mut erased = backend.create_erased(kind, DType::F32, 8).unwrap();
-            assert_eq!(erased.name(), None);
-            erased.set_name("weights");
-            assert_eq!(erased.name(), Some("weights"), "{kind}");
+            assert_eq!(erased.bytes().name(), None);
+            erased.bytes_mut().set_name("weights");
+            assert_eq!(erased.bytes().name(), Some("weights"), "{kind}");
             assert_eq!(
                 erased.typed::<f32>().unwrap().name(),
                 Some("weights"),

@@ -54,10 +54,7 @@ fn rows_are_split_as_asked() {
     assert_eq!(by_memory, of_1300(Split::Weights(&free)));
     assert!(by_memory[3] < by_memory[0] / 3, "{by_memory:?}");
     let sharded = of(Split::default());
-    assert_eq!(
-        (sharded.rows(), sharded.row_len(), sharded.len()),
-        (8, 3, 24)
-    );
+    assert_eq!((sharded.rows(), sharded.row_len()), (8, 3));
     for shard in 0..4 {
         assert_eq!(
             sharded.shard(shard).device().unwrap().ordinal(),
@@ -65,11 +62,9 @@ fn rows_are_split_as_asked() {
         );
         assert_eq!(sharded.backend(shard).device().ordinal(), shard as u32);
     }
-    let none = of(Split::Even).clone_empty(0).unwrap();
-    assert!(none.is_empty());
 }
 
-/// Launches on all devices, and reads the whole; the clone has the split of the original.
+/// Launches on all devices, and reads the whole.
 #[test]
 fn a_kernel_runs_on_each_shard() {
     on_each_preset(
@@ -102,39 +97,27 @@ fn a_kernel_runs_on_each_shard() {
                 rows.shard_mut(2).write_one(9, -1.0).unwrap();
                 let mut right: Vec<_> = numbers(40).iter().map(|number| 2.0 * number).collect();
                 right[39] = -1.0;
-                assert_eq!(*rows.host().unwrap(), right, "{kind}");
+                assert_eq!(rows.to_vec().unwrap(), right, "{kind}");
             }
         },
     );
 }
 
-/// So large that the copies of the shards run on threads.
+/// Also if they are so large that the copies of the shards run on threads.
 #[test]
-fn large_copies_and_files_go_to_all_shards() {
+fn copies_go_to_all_shards() {
     let (_sim, backends) = four();
-    let elements = numbers(5 << 18);
-    for kind in BufferKind::ALL {
-        let mut rows =
-            Sharded::from_slice(&backends, kind, &elements, 1 << 10, Split::Even).unwrap();
-        assert!(rows.to_vec().unwrap() == elements, "{kind}");
-        let part = 1 << 18..elements.len() - 7;
-        rows.copy_from_host_at(part.start, &elements[..part.len()])
-            .unwrap();
-        let mut found = vec![0.0; part.len()];
-        rows.copy_to_host_at(part.start, &mut found).unwrap();
-        assert!(found == elements[..part.len()], "{kind}");
-        let mut file = Vec::new();
-        rows.write_to(&mut file, 5..part.end).unwrap();
-        rows.fill_range(5..part.end, -1.0).unwrap();
-        assert_eq!(rows.read_one(part.end - 1).unwrap(), -1.0);
-        rows.read_from(&mut &file[..], 5..part.end).unwrap();
-        let mut right = elements.clone();
-        right[part.clone()].copy_from_slice(&elements[..part.len()]);
-        let mut guard = rows.host_mut().unwrap();
-        assert!(*guard == right, "{kind}");
-        guard[0] = 9.0;
-        guard.close().unwrap();
-        assert_eq!(rows.read_one(0).unwrap(), 9.0);
+    for len in [0, 1 << 10, 5 << 18] {
+        for kind in BufferKind::ALL {
+            let split = Split::Weights(&[1.0, 0.0, 2.0, 1.0]);
+            let elements = numbers(len);
+            let mut rows = Sharded::from_slice(&backends, kind, &elements, 1 << 10, split).unwrap();
+            assert!(rows.to_vec().unwrap() == elements, "{kind}");
+            let others: Vec<_> = elements.iter().map(|number| -number).collect();
+            rows.copy_from_host(&others).unwrap();
+            assert!(rows.to_vec().unwrap() == others, "{kind}");
+            assert!(rows.copy_from_host(&numbers(len + 1)).is_err());
+        }
     }
 }
 
@@ -146,17 +129,12 @@ fn another_split_has_the_same_rows() {
     for kind in [BufferKind::Unified, BufferKind::Cuda] {
         let mut rows =
             Sharded::from_slice(&backends[..2], kind, &elements, 3, Split::Even).unwrap();
-        rows.set_name("rows");
         let others = [&backends[3], &backends[0], &backends[2]].map(CudaBackend::clone);
         let before = sim.counters();
         rows.reshard(&others, Split::Weights(&[0.0, 1.0, 3.0]))
             .unwrap();
         assert_eq!(rows_of(&rows), [0, 100, 300]);
         assert!(rows.to_vec().unwrap() == elements, "{kind}");
-        assert_eq!(
-            (rows.name(), rows.shard(2).name()),
-            (Some("rows"), Some("rows, shard 2"))
-        );
         let copied = sim.counters().copied_device_to_device - before.copied_device_to_device;
         assert_eq!(copied, 4800, "{kind}: each row once");
 
@@ -166,13 +144,6 @@ fn another_split_has_the_same_rows() {
         assert!(rows.to_vec().unwrap() == elements, "{kind}");
         let copied = sim.counters().copied_device_to_device - before.copied_device_to_device;
         assert_eq!(copied, 4800, "{kind}: the second time nothing changes");
-        // From sharded rows to other sharded rows, without the host.
-        let mut copy = Sharded::<f32>::zeroed(&backends, kind, 400, 3, Split::Even).unwrap();
-        let before = sim.counters();
-        copy.copy_from_buffer_at(3, &rows, 6..1200).unwrap();
-        let counters = sim.counters();
-        assert_eq!(counters.copied_to_host, before.copied_to_host);
-        assert!(copy.to_vec().unwrap()[3..1197] == elements[6..], "{kind}");
     }
 }
 
@@ -280,7 +251,6 @@ fn wrong_splits_are_refused() {
     );
     let mut rows =
         Sharded::from_slice(two, BufferKind::Cuda, &numbers(12), 3, Split::Even).unwrap();
-    assert!(rows.clone_empty(4).is_err());
     assert!(rows.reshard(&twice, Split::Even).is_err());
     assert_eq!(rows.to_vec().unwrap(), numbers(12));
 }
@@ -307,7 +277,7 @@ fn a_device_without_memory_is_named() {
     );
     let mut rows =
         Sharded::<f32>::zeroed(&backends[..2], BufferKind::Cuda, 4 << 22, 1, Split::Even).unwrap();
-    rows.write_one(0, 5.0).unwrap();
+    rows.shard_mut(0).write_one(0, 5.0).unwrap();
     let error = rows.reshard(&backends[1..], Split::Even).unwrap_err();
     assert!(
         matches!(
@@ -321,7 +291,7 @@ fn a_device_without_memory_is_named() {
         "{error}"
     );
     assert_eq!(
-        (rows_of(&rows), rows.read_one(0).unwrap()),
+        (rows_of(&rows), rows.shard(0).read_one(0).unwrap()),
         (vec![2 << 22; 2], 5.0)
     );
 }
@@ -374,7 +344,7 @@ fn a_lost_device_is_named_and_the_others_survive() {
             "{error}"
         );
     };
-    check(rows.fill(7.0));
+    check(rows.each_shard(|_, _, _, shard| shard.fill(7.0)));
     check(rows.to_vec().map(drop));
     check(rows.each_shard(|_, backend, _, shard| shard.fill_on(8.0, backend.device().stream())));
     // The copies of the new shard 0 on device 2 fail, and name the device of their source.

@@ -34,7 +34,8 @@ fn a_small_result_is_mapped() {
             let erased = backend
                 .create_erased_for(pattern, DType::F32, 1000)
                 .unwrap();
-            assert_eq!(erased.placement().as_ref(), Some(&placed));
+            let view = erased.view::<f32>().unwrap();
+            assert_eq!(view.placement().as_ref(), Some(&placed));
             let clone = scores.clone_empty(1000).unwrap();
             let clone = clone.as_any().downcast_ref::<UnifiedBuffer<f32>>().unwrap();
             assert_eq!(clone.placement(), placed);

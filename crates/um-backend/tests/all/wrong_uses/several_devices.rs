@@ -19,7 +19,9 @@ fn shards() {
         };
         "three weights for two devices" => |w| sharded(w, Split::Weights(&[1.0; 3]));
         "a weight that is NaN" => |w| sharded(w, Split::Weights(&[1.0, f64::NAN]));
-        "`clone_empty(7)` of rows of 5 elements" => |w| um_backend::Buffer::clone_empty(&sharded(w, Split::Even)?, 7);
+        "`from_slice` of 7 elements in rows of 5" => |w| {
+            Sharded::from_slice(&[w.backend.clone()], BufferKind::Cuda, &[1.0; 7], 5, Split::Even)
+        };
         "more rows than the memory of device 1" => |w| {
             sharded(w, Split::Even)?;
             let backends = [w.backend.clone(), w.backend.sibling(1)?];

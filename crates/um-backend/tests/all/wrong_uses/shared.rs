@@ -28,7 +28,7 @@ fn shared_storage() {
             let _guard = storage.view(0..5)?.write()?;
             storage.view(5..10)?.read().map(drop)
         };
-        "`write()` while a task has a guard of `read_async()`" => |w| {
+        "`write()` while a part of `read_async()` lives that the thread took" => |w| {
             let storage = shared(w)?;
             let _guard = pollster::block_on(storage.read_async())?;
             storage.write().map(drop)

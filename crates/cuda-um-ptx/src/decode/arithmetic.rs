@@ -1,0 +1,1247 @@
+//! 9.7.1 to 9.7.8: arithmetic, comparisons, selection, logic and shifts; 9.7.19 video instructions.
+//!
+//! The common forms have a [`Code`]; the others are a function of one lane.
+
+use super::{Class, Code, Constant, Decoder, Extra, Form, Operand, Result, Slot, Type};
+use crate::math::float::{self, Bf16, Compare, Extreme, F16, Float};
+use crate::math::int::{self, Int};
+use crate::math::{Mode, Round, approx, halves, video};
+use crate::program::Scalar;
+
+macro_rules! integers {
+    ($kind:expr, $type:ident => $function:expr) => {
+        match $kind {
+            Type::U16 | Type::B16 => {
+                type $type = u16;
+                boxed($function)
+            }
+            Type::S16 => {
+                type $type = i16;
+                boxed($function)
+            }
+            Type::U32 | Type::B32 => {
+                type $type = u32;
+                boxed($function)
+            }
+            Type::S32 => {
+                type $type = i32;
+                boxed($function)
+            }
+            Type::U64 | Type::B64 => {
+                type $type = u64;
+                boxed($function)
+            }
+            _ => {
+                type $type = i64;
+                boxed($function)
+            }
+        }
+    };
+}
+
+macro_rules! floats {
+    ($kind:expr, $type:ident => $function:expr) => {
+        match $kind {
+            Type::F16 => {
+                type $type = F16;
+                boxed($function)
+            }
+            Type::Bf16 => {
+                type $type = Bf16;
+                boxed($function)
+            }
+            Type::F16x2 => {
+                type $type = F16;
+                packed(boxed($function))
+            }
+            Type::Bf16x2 => {
+                type $type = Bf16;
+                packed(boxed($function))
+            }
+            Type::F32 => {
+                type $type = f32;
+                boxed($function)
+            }
+            _ => {
+                type $type = f64;
+                boxed($function)
+            }
+        }
+    };
+}
+
+fn boxed(function: impl Fn([u64; 4]) -> u64 + Send + Sync + 'static) -> Scalar {
+    Box::new(function)
+}
+
+/// Both halves of packed operands.
+fn packed(function: Scalar) -> Scalar {
+    boxed(move |v| {
+        halves(v.map(|value| value as u32), |half| {
+            function(half.map(u64::from)) as u16
+        })
+        .into()
+    })
+}
+
+fn get<F: Float>(bits: u64) -> F {
+    F::from_bits(bits)
+}
+
+fn is_float(kind: Type) -> bool {
+    matches!(
+        kind,
+        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 | Type::F32 | Type::F64
+    )
+}
+
+pub(super) fn round(form: &Form) -> Round {
+    form.modifiers
+        .iter()
+        .find_map(|modifier| round_named(modifier))
+        .unwrap_or_default()
+}
+
+fn round_named(modifier: &str) -> Option<Round> {
+    Some(match modifier {
+        "rn" | "rni" => Round::Near,
+        "rz" | "rzi" => Round::Zero,
+        "rm" | "rmi" => Round::Down,
+        "rp" | "rpi" => Round::Up,
+        "rna" => Round::Away,
+        _ => return None,
+    })
+}
+
+fn compare_named(name: &str) -> Option<Compare> {
+    Some(match name {
+        "eq" => Compare::Eq,
+        "ne" => Compare::Ne,
+        "lt" | "lo" => Compare::Lt,
+        "le" | "ls" => Compare::Le,
+        "gt" | "hi" => Compare::Gt,
+        "ge" | "hs" => Compare::Ge,
+        "equ" => Compare::Equ,
+        "neu" => Compare::Neu,
+        "ltu" => Compare::Ltu,
+        "leu" => Compare::Leu,
+        "gtu" => Compare::Gtu,
+        "geu" => Compare::Geu,
+        "num" => Compare::Num,
+        "nan" => Compare::Nan,
+        _ => return None,
+    })
+}
+
+/// The truth table of `a op b` for [`Code::Logic`]: bits for (1,1), (1,0), (0,1), (0,0), the highest first.
+fn table(operation: &str) -> Option<u32> {
+    Some(match operation {
+        "and" => 0b1000,
+        "or" => 0b1110,
+        "xor" => 0b0110,
+        _ => return None,
+    })
+}
+
+/// The table with `a` or `b` negated.
+fn negate(table: u32, a: bool, b: bool) -> u32 {
+    let table = if a {
+        (table & 0b1100) >> 2 | (table & 0b0011) << 2
+    } else {
+        table
+    };
+    if b {
+        (table & 0b1010) >> 1 | (table & 0b0101) << 1
+    } else {
+        table
+    }
+}
+
+impl Decoder<'_> {
+    fn operand<'a>(&self, form: &Form<'a>, index: usize) -> Result<&'a Operand> {
+        match form.operands.get(index) {
+            Some(operand) => Ok(operand),
+            None => self.bad("an operand is missing"),
+        }
+    }
+
+    /// The operands after the first as values of one size.
+    fn sources(&mut self, form: &Form, bits: u32) -> Result<Vec<Slot>> {
+        if form.operands.len() > 5 {
+            return self.bad("too many operands");
+        }
+        form.operands
+            .iter()
+            .skip(1)
+            .map(|operand| self.source(operand, bits))
+            .collect()
+    }
+
+    /// `d` and `count` sources of that size.
+    fn simple(&mut self, form: &Form, count: usize, bits: u32, function: Scalar) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let sources = self.sources(form, bits)?;
+        if sources.len() != count {
+            return self.bad(format!("{count} operands are expected after the first"));
+        }
+        self.scalar(d, sources, function);
+        Ok(true)
+    }
+
+    /// `d` and sources of the given sizes.
+    fn mixed(&mut self, form: &Form, sizes: &[u32], function: Scalar) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let mut sources = Vec::new();
+        for (index, &bits) in sizes.iter().enumerate() {
+            sources.push(self.source(self.operand(form, index + 1)?, bits)?);
+        }
+        self.scalar(d, sources, function);
+        Ok(true)
+    }
+
+    /// A form with its own code; `bits` of all operands but those of a shift.
+    fn coded(&mut self, form: &Form, code: Code, bits: u32, swap: bool) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let sources = self.sources(form, bits)?;
+        let index = |at: usize| sources.get(at).map_or(0, |slot: &Slot| slot.index);
+        let (a, b) = if swap {
+            (index(1), index(0))
+        } else {
+            (index(0), index(1))
+        };
+        let wanted = match code {
+            Code::NotW | Code::NotL | Code::NegF | Code::AbsF | Code::MovW | Code::MovL => 1,
+            Code::MadW | Code::MadL | Code::FmaF | Code::FmaD => 3,
+            _ => 2,
+        };
+        if sources.len() != wanted {
+            return self.bad(format!("{wanted} operands are expected after the first"));
+        }
+        let class = if bits == 64 { Class::Long } else { Class::Word };
+        if d.class != class {
+            return self.bad(format!("a register of {bits} bits is expected"));
+        }
+        self.emit(code, d.index, a, b, index(2));
+        // Wide registers may hold a narrower result.
+        if bits == 16 && !matches!(code, Code::AndW | Code::OrW | Code::XorW | Code::MovW) {
+            let mask = self.word_value(0xffff)?;
+            self.emit(Code::AndW, d.index, d.index, mask.index, 0);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn arithmetic(&mut self, form: &Form) -> Result<bool> {
+        let Some(kind) = form.kind() else {
+            return match form.name {
+                name if name.starts_with('v') && form.modifiers.len() >= 2 => self.video(form),
+                _ => Ok(false),
+            };
+        };
+        let bits = if kind == Type::Pred {
+            1
+        } else {
+            kind.bytes() as u32 * 8
+        };
+        match form.name {
+            "setp" => return self.setp(form, kind, bits),
+            "set" => return self.set(form, kind, bits),
+            "selp" => {
+                let (p, negated) = self.condition(self.operand(form, 3)?)?;
+                let d = self.target(self.operand(form, 0)?)?;
+                let (mut a, mut b) = (
+                    self.source(self.operand(form, 1)?, bits)?,
+                    self.source(self.operand(form, 2)?, bits)?,
+                );
+                if negated {
+                    (a, b) = (b, a);
+                }
+                if d.class != a.class {
+                    return self.bad(format!("a register of {bits} bits is expected"));
+                }
+                self.emit(
+                    if bits == 64 { Code::SelL } else { Code::SelW },
+                    d.index,
+                    a.index,
+                    b.index,
+                    p.index,
+                );
+                return Ok(true);
+            }
+            "and" | "or" | "xor" | "not" | "mov" if kind == Type::Pred => return self.logic(form),
+            "testp" => return self.testp(form, kind, bits),
+            _ => {}
+        }
+        if let Some(code) = self.own_code(form, kind)? {
+            return self.coded(form, code, bits, false);
+        }
+        if form.name.starts_with('v') && form.modifiers.len() >= 2 {
+            return self.video(form);
+        }
+        if is_float(kind) {
+            self.float(form, kind, bits)
+        } else {
+            self.integer(form, kind, bits)
+        }
+    }
+
+    fn own_code(&self, form: &Form, kind: Type) -> Result<Option<Code>> {
+        let plain = form
+            .modifiers
+            .iter()
+            .all(|modifier| Type::named(modifier).is_some() || matches!(*modifier, "lo" | "rn"));
+        if !plain || form.types().count() != 1 {
+            return Ok(None);
+        }
+        let narrow = kind.bytes() <= 4
+            && !matches!(kind, Type::F16x2 | Type::Bf16x2 | Type::U16x2 | Type::S16x2);
+        let pick = |word: Code, long: Code| if narrow { word } else { long };
+        let low_bits = kind.integer() || matches!(kind, Type::B16 | Type::B32 | Type::B64);
+        Ok(Some(match (form.name, kind) {
+            ("add", _) if low_bits => pick(Code::AddW, Code::AddL),
+            ("sub", _) if low_bits => pick(Code::SubW, Code::SubL),
+            ("mul", _) if low_bits && form.has("lo") => pick(Code::MulW, Code::MulL),
+            ("mad", _) if low_bits && form.has("lo") => pick(Code::MadW, Code::MadL),
+            ("and", _) => pick(Code::AndW, Code::AndL),
+            ("or", _) => pick(Code::OrW, Code::OrL),
+            ("xor", _) => pick(Code::XorW, Code::XorL),
+            ("not", _) => pick(Code::NotW, Code::NotL),
+            ("min", Type::U16 | Type::U32) => Code::MinW,
+            ("max", Type::U16 | Type::U32) => Code::MaxW,
+            ("min", Type::S32) => Code::MinS,
+            ("max", Type::S32) => Code::MaxS,
+            ("min", Type::U64) => Code::MinL,
+            ("max", Type::U64) => Code::MaxL,
+            ("add", Type::F32) => Code::AddF,
+            ("sub", Type::F32) => Code::SubF,
+            ("mul", Type::F32) => Code::MulF,
+            ("fma" | "mad", Type::F32) => Code::FmaF,
+            ("min", Type::F32) => Code::MinF,
+            ("max", Type::F32) => Code::MaxF,
+            ("neg", Type::F32) => Code::NegF,
+            ("abs", Type::F32) => Code::AbsF,
+            ("add", Type::F64) => Code::AddD,
+            ("sub", Type::F64) => Code::SubD,
+            ("mul", Type::F64) => Code::MulD,
+            ("fma" | "mad", Type::F64) => Code::FmaD,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn integer(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let (wide, high) = (form.has("wide"), form.has("hi"));
+        let packed_kind = matches!(kind, Type::U16x2 | Type::S16x2);
+        let element = match kind {
+            Type::U16x2 => Type::U16,
+            Type::S16x2 => Type::S16,
+            kind => kind,
+        };
+        let finish = |function: Scalar| {
+            if packed_kind {
+                packed(function)
+            } else {
+                function
+            }
+        };
+        let carry = form.has("cc");
+        match form.name {
+            "addc" | "subc" => return self.carries(form, bits, form.name == "subc", true, carry),
+            "add" | "sub" if carry => {
+                return self.carries(form, bits, form.name == "sub", false, true);
+            }
+            "mad" | "madc" if carry || form.name == "madc" => {
+                return self.mad_carry(form, kind, bits, high, carry);
+            }
+            "mul" | "mad" if wide => return self.wide(form, kind, bits),
+            "shl" | "shr" => return self.shift(form, kind, bits),
+            _ => {}
+        }
+        let saturated = form.has("sat");
+        let relu = form.has("relu");
+        let (count, function) = match form.name {
+            "add" if saturated => (
+                2,
+                boxed(|v| (v[0] as i32).saturating_add(v[1] as i32) as u64),
+            ),
+            "sub" if saturated => (
+                2,
+                boxed(|v| (v[0] as i32).saturating_sub(v[1] as i32) as u64),
+            ),
+            "add" => (
+                2,
+                integers!(element, T => |v| (v[0] as T).wrapping_add(v[1] as T) as u64),
+            ),
+            "mul" if high => (
+                2,
+                integers!(kind, T => |v| Int::mul(v[0] as T, v[1] as T)[1] as u64),
+            ),
+            "mad" if saturated => (
+                3,
+                boxed(|v| int::mad_hi_sat(v[0] as i32, v[1] as i32, v[2] as i32) as u64),
+            ),
+            "mad" if high => (
+                3,
+                integers!(kind, T => |v| Int::mul(v[0] as T, v[1] as T)[1].wrapping_add(v[2] as T) as u64),
+            ),
+            "mul24" => {
+                let signed = kind.signed();
+                (
+                    2,
+                    boxed(move |v| int::mul24(v[0] as u32, v[1] as u32, signed, high).into()),
+                )
+            }
+            "mad24" => {
+                let signed = kind.signed();
+                (
+                    3,
+                    boxed(move |v| {
+                        int::mad24(
+                            v[0] as u32,
+                            v[1] as u32,
+                            v[2] as u32,
+                            signed,
+                            high,
+                            saturated,
+                        )
+                        .into()
+                    }),
+                )
+            }
+            "sad" => (
+                3,
+                integers!(kind, T => |v| Int::sad(v[0] as T, v[1] as T, v[2] as T) as u64),
+            ),
+            "div" => (
+                2,
+                integers!(kind, T => |v| Int::div(v[0] as T, v[1] as T) as u64),
+            ),
+            "rem" => (
+                2,
+                integers!(kind, T => |v| Int::rem(v[0] as T, v[1] as T) as u64),
+            ),
+            "abs" => (
+                1,
+                integers!(kind, T => |v| if (v[0] as T) < (0 as T) { (0 as T).wrapping_sub(v[0] as T) as u64 } else { v[0] }),
+            ),
+            "neg" => (1, boxed(|v| v[0].wrapping_neg())),
+            "min" => (
+                2,
+                finish(
+                    integers!(element, T => move |v| { let low = (v[0] as T).min(v[1] as T); if relu && low < (0 as T) { 0 } else { low as u64 } }),
+                ),
+            ),
+            "max" => (
+                2,
+                finish(
+                    integers!(element, T => move |v| { let top = (v[0] as T).max(v[1] as T); if relu && top < (0 as T) { 0 } else { top as u64 } }),
+                ),
+            ),
+            "popc" => (1, boxed(|v| v[0].count_ones().into())),
+            "clz" => (
+                1,
+                boxed(move |v| u64::from(v[0].leading_zeros() - (64 - bits))),
+            ),
+            "brev" => (1, boxed(move |v| v[0].reverse_bits() >> (64 - bits))),
+            "bfind" => {
+                let amount = form.has("shiftamt");
+                (
+                    1,
+                    integers!(kind, T => move |v| u64::from(Int::bfind(v[0] as T, amount))),
+                )
+            }
+            "cnot" => (1, boxed(|v| u64::from(v[0] == 0))),
+            "fns" => {
+                return self.mixed(
+                    form,
+                    &[32, 32, 32],
+                    boxed(|v| int::fns(v[0] as u32, v[1] as u32, v[2] as i32).into()),
+                );
+            }
+            "bfe" => {
+                return self.mixed(
+                    form,
+                    &[bits, 32, 32],
+                    integers!(kind, T => |v| Int::bfe(v[0] as T, v[1] as u32, v[2] as u32) as u64),
+                );
+            }
+            "bfi" => {
+                return self.mixed(
+                    form,
+                    &[bits, bits, 32, 32],
+                    boxed(move |v| int::bfi(v[0], v[1], v[2] as u32, v[3] as u32, bits)),
+                );
+            }
+            "szext" | "bmsk" => {
+                let (signed, wrap) = (kind.signed(), form.has("wrap"));
+                if form.name == "bmsk" {
+                    (
+                        2,
+                        boxed(move |v| int::bmsk(v[0] as u32, v[1] as u32, wrap).into()),
+                    )
+                } else {
+                    (
+                        2,
+                        boxed(move |v| int::szext(v[0] as u32, v[1] as u32, signed, wrap).into()),
+                    )
+                }
+            }
+            "dp4a" | "dp2a" => {
+                let signs: Vec<bool> = form.types().map(Type::signed).collect();
+                let &[a, b] = signs.as_slice() else {
+                    return self.bad("two types are expected");
+                };
+                if form.name == "dp4a" {
+                    (
+                        3,
+                        boxed(move |v| {
+                            int::dp4a(v[0] as u32, v[1] as u32, v[2] as u32, a, b).into()
+                        }),
+                    )
+                } else {
+                    (
+                        3,
+                        boxed(move |v| {
+                            int::dp2a(v[0] as u32, v[1] as u32, v[2] as u32, a, b, high).into()
+                        }),
+                    )
+                }
+            }
+            "prmt" => {
+                let mode = match form.modifiers.last() {
+                    Some(&"f4e") => int::Permute::F4e,
+                    Some(&"b4e") => int::Permute::B4e,
+                    Some(&"rc8") => int::Permute::Rc8,
+                    Some(&"ecl") => int::Permute::Ecl,
+                    Some(&"ecr") => int::Permute::Ecr,
+                    Some(&"rc16") => int::Permute::Rc16,
+                    _ => int::Permute::Any,
+                };
+                (
+                    3,
+                    boxed(move |v| int::prmt(v[0] as u32, v[1] as u32, v[2] as u32, mode).into()),
+                )
+            }
+            "lop3" if !form.has("and") && !form.has("or") => {
+                let Operand::Integer(table) = *self.operand(form, 4)? else {
+                    return self.bad("the table must be a constant");
+                };
+                return self.mixed(
+                    form,
+                    &[32, 32, 32],
+                    boxed(move |v| {
+                        int::lop3(v[0] as u32, v[1] as u32, v[2] as u32, table as u8).into()
+                    }),
+                );
+            }
+            "shf" => {
+                let (left, clamp) = (form.has("l"), form.has("clamp"));
+                (
+                    3,
+                    boxed(move |v| {
+                        int::shf(v[0] as u32, v[1] as u32, v[2] as u32, left, clamp).into()
+                    }),
+                )
+            }
+            "slct" => {
+                let types: Vec<Type> = form.types().collect();
+                let &[value, chooser] = types.as_slice() else {
+                    return self.bad("two types are expected");
+                };
+                let (size, float, flush) = (
+                    value.bytes() as u32 * 8,
+                    chooser == Type::F32,
+                    form.has("ftz"),
+                );
+                let function = boxed(move |v| {
+                    let first = if float {
+                        f32::from_bits(v[2] as u32).flush(flush) >= 0.0
+                    } else {
+                        v[2] as i32 >= 0
+                    };
+                    if first { v[0] } else { v[1] }
+                });
+                return self.mixed(form, &[size, size, 32], function);
+            }
+            _ => return Ok(false),
+        };
+        self.simple(form, count, bits, function)
+    }
+
+    fn carry_slot(&mut self) -> Result<Slot> {
+        match self.carry {
+            Some(slot) => Ok(slot),
+            None => {
+                let slot = self.temporary(Class::Pred)?;
+                self.carry = Some(slot);
+                Ok(slot)
+            }
+        }
+    }
+
+    /// 9.7.2 Extended-Precision Integer Arithmetic.
+    fn carries(
+        &mut self,
+        form: &Form,
+        bits: u32,
+        subtract: bool,
+        carry_in: bool,
+        carry_out: bool,
+    ) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let sources = self.sources(form, bits)?;
+        let &[a, b] = sources.as_slice() else {
+            return self.bad("two operands are expected");
+        };
+        self.carry_slot()?;
+        self.emit_carry(d, a, b, subtract, carry_in, carry_out);
+        Ok(true)
+    }
+
+    fn emit_carry(
+        &mut self,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        subtract: bool,
+        carry_in: bool,
+        carry_out: bool,
+    ) {
+        let carry = self.carry.map_or(0, |slot| slot.index);
+        self.emit_extra(Extra::Carry {
+            d,
+            a,
+            b,
+            subtract,
+            carry_in,
+            carry_out,
+        });
+        if let Some(inst) = self.code.last_mut() {
+            inst.a = carry;
+        }
+    }
+
+    fn mad_carry(
+        &mut self,
+        form: &Form,
+        kind: Type,
+        bits: u32,
+        high: bool,
+        carry_out: bool,
+    ) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let sources = self.sources(form, bits)?;
+        let &[a, b, c] = sources.as_slice() else {
+            return self.bad("three operands are expected");
+        };
+        let product = self.new_slot(kind)?;
+        let half = usize::from(high);
+        self.scalar(
+            product,
+            vec![a, b],
+            integers!(kind, T => move |v| Int::mul(v[0] as T, v[1] as T)[half] as u64),
+        );
+        self.carry_slot()?;
+        self.emit_carry(d, product, c, false, form.name == "madc", carry_out);
+        Ok(true)
+    }
+
+    /// `mul.wide`, `mad.wide`.
+    fn wide(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let (a, b) = (
+            self.source(self.operand(form, 1)?, bits)?,
+            self.source(self.operand(form, 2)?, bits)?,
+        );
+        let mad = form.name == "mad";
+        let c = if mad {
+            Some(self.source(self.operand(form, 3)?, bits * 2)?)
+        } else {
+            None
+        };
+        if bits == 32 {
+            if d.class != Class::Long {
+                return self.bad("a register of 64 bits is expected");
+            }
+            let code = match (mad, kind.signed()) {
+                (false, false) => Code::WideW,
+                (false, true) => Code::WideS,
+                (true, false) => Code::WideMadW,
+                (true, true) => Code::WideMadS,
+            };
+            self.emit(
+                code,
+                d.index,
+                a.index,
+                b.index,
+                c.map_or(0, |slot| slot.index),
+            );
+            return Ok(true);
+        }
+        let mut sources = vec![a, b];
+        sources.extend(c);
+        self.scalar(
+            d,
+            sources,
+            integers!(kind, T => |v| (Int::wide(v[0] as T, v[1] as T) as u64).wrapping_add(v[2])),
+        );
+        Ok(true)
+    }
+
+    /// 9.7.8.8 shl, 9.7.8.9 shr.
+    fn shift(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let left = form.name == "shl";
+        let code = match (left, bits, kind.signed()) {
+            (true, 32, _) => Some(Code::ShlW),
+            (false, 32, false) => Some(Code::ShrW),
+            (false, 32, true) => Some(Code::ShrS),
+            (true, 64, _) => Some(Code::ShlL),
+            (false, 64, false) => Some(Code::ShrL),
+            _ => None,
+        };
+        let Some(code) = code else {
+            let function = if left {
+                integers!(kind, T => |v| Int::shl(v[0] as T, v[1] as u32) as u64)
+            } else {
+                integers!(kind, T => |v| Int::shr(v[0] as T, v[1] as u32) as u64)
+            };
+            return self.mixed(form, &[bits, 32], function);
+        };
+        let d = self.target(self.operand(form, 0)?)?;
+        let (a, b) = (
+            self.source(self.operand(form, 1)?, bits)?,
+            self.source(self.operand(form, 2)?, 32)?,
+        );
+        if d.class != a.class {
+            return self.bad(format!("a register of {bits} bits is expected"));
+        }
+        self.emit(code, d.index, a.index, b.index, 0);
+        Ok(true)
+    }
+
+    fn float(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let mode = Mode {
+            round: round(form),
+            ftz: form.has("ftz"),
+            sat: form.has("sat"),
+            relu: form.has("relu"),
+        };
+        let extreme = Extreme {
+            ftz: mode.ftz,
+            nan: form.has("NaN"),
+            xorsign_abs: form.has("xorsign"),
+        };
+        let (approximate, full, ftz) = (form.has("approx"), form.has("full"), mode.ftz);
+        if form.types().count() != 1 && form.name != "slct" {
+            return Ok(false);
+        }
+        if form.name == "slct" {
+            return self.integer(form, kind, bits);
+        }
+        let single = kind == Type::F32;
+        let (count, function) = match form.name {
+            "add" => (
+                2,
+                floats!(kind, F => move |v| float::add::<F>(get(v[0]), get(v[1]), mode).bits()),
+            ),
+            "sub" => (
+                2,
+                floats!(kind, F => move |v| float::sub::<F>(get(v[0]), get(v[1]), mode).bits()),
+            ),
+            "mul" => (
+                2,
+                floats!(kind, F => move |v| float::mul::<F>(get(v[0]), get(v[1]), mode).bits()),
+            ),
+            "fma" if form.has("oob") => (
+                3,
+                floats!(kind, F => move |v| float::fma_oob::<F>(get(v[0]), get(v[1]), get(v[2]), mode).bits()),
+            ),
+            "fma" | "mad" => (
+                3,
+                floats!(kind, F => move |v| float::fma::<F>(get(v[0]), get(v[1]), get(v[2]), mode).bits()),
+            ),
+            "min" | "max" if form.operands.len() == 4 => {
+                let least = form.name == "min";
+                (
+                    3,
+                    floats!(kind, F => move |v| {
+                        let op = if least { float::min::<F> } else { float::max::<F> };
+                        op(op(get(v[0]), get(v[1]), extreme), get(v[2]), extreme).bits()
+                    }),
+                )
+            }
+            "min" => (
+                2,
+                floats!(kind, F => move |v| float::min::<F>(get(v[0]), get(v[1]), extreme).bits()),
+            ),
+            "max" => (
+                2,
+                floats!(kind, F => move |v| float::max::<F>(get(v[0]), get(v[1]), extreme).bits()),
+            ),
+            "neg" => (
+                1,
+                floats!(kind, F => move |v| float::neg::<F>(get::<F>(v[0]).flush(ftz)).bits()),
+            ),
+            "abs" => (
+                1,
+                floats!(kind, F => move |v| float::abs::<F>(get::<F>(v[0]).flush(ftz)).bits()),
+            ),
+            "copysign" => (
+                2,
+                floats!(kind, F => move |v| float::copysign::<F>(get(v[0]), get(v[1])).bits()),
+            ),
+            "div" if (approximate || full) && single => (
+                2,
+                boxed(move |v| approx::div(get(v[0]), get(v[1]), ftz, full).bits()),
+            ),
+            "div" if single => (
+                2,
+                boxed(move |v| float::div::<f32>(get(v[0]), get(v[1]), mode).bits()),
+            ),
+            "div" => (
+                2,
+                boxed(move |v| float::div::<f64>(get(v[0]), get(v[1]), mode).bits()),
+            ),
+            "rcp" if approximate && single => {
+                (1, boxed(move |v| approx::rcp(get(v[0]), ftz).bits()))
+            }
+            "rcp" if approximate => (1, boxed(move |v| approx::rcp_f64(get(v[0])).bits())),
+            "rcp" if single => (1, boxed(move |v| float::rcp::<f32>(get(v[0]), mode).bits())),
+            "rcp" => (1, boxed(move |v| float::rcp::<f64>(get(v[0]), mode).bits())),
+            "sqrt" if approximate && single => {
+                (1, boxed(move |v| approx::sqrt(get(v[0]), ftz).bits()))
+            }
+            "sqrt" if single => (
+                1,
+                boxed(move |v| float::sqrt::<f32>(get(v[0]), mode).bits()),
+            ),
+            "sqrt" => (
+                1,
+                boxed(move |v| float::sqrt::<f64>(get(v[0]), mode).bits()),
+            ),
+            "rsqrt" if single => (1, boxed(move |v| approx::rsqrt(get(v[0]), ftz).bits())),
+            "rsqrt" if ftz => (1, boxed(move |v| approx::rsqrt_coarse(get(v[0])).bits())),
+            "rsqrt" => (1, boxed(move |v| approx::rsqrt_f64(get(v[0])).bits())),
+            "sin" => (1, boxed(move |v| approx::sin(get(v[0]), ftz).bits())),
+            "cos" => (1, boxed(move |v| approx::cos(get(v[0]), ftz).bits())),
+            "lg2" => (1, boxed(move |v| approx::lg2(get(v[0]), ftz).bits())),
+            "ex2" => (
+                1,
+                floats!(kind, F => move |v| approx::ex2::<F>(get(v[0]), ftz).bits()),
+            ),
+            "tanh" => (
+                1,
+                floats!(kind, F => move |v| approx::tanh::<F>(get(v[0])).bits()),
+            ),
+            _ => return Ok(false),
+        };
+        self.simple(form, count, bits, function)
+    }
+
+    fn testp(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let class = match form.modifiers.first() {
+            Some(&"finite") => float::Class::Finite,
+            Some(&"infinite") => float::Class::Infinite,
+            Some(&"number") => float::Class::Number,
+            Some(&"notanumber") => float::Class::NotANumber,
+            Some(&"normal") => float::Class::Normal,
+            Some(&"subnormal") => float::Class::Subnormal,
+            _ => return Ok(false),
+        };
+        self.simple(
+            form,
+            1,
+            bits,
+            floats!(kind, F => move |v| u64::from(float::testp::<F>(get(v[0]), class))),
+        )
+    }
+
+    /// A comparison of one lane.
+    fn comparison(op: Compare, kind: Type, ftz: bool) -> Scalar {
+        if is_float(kind) {
+            floats!(kind, F => move |v| u64::from(float::compare_float::<F>(op, get(v[0]), get(v[1]), ftz)))
+        } else {
+            integers!(kind, T => move |v| u64::from(float::compare(op, v[0] as T, v[1] as T)))
+        }
+    }
+
+    /// 9.7.6.2, 9.7.7.2 setp: `p[|q] = (a op b) [bool c]`.
+    fn setp(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let Some(op) = form.modifiers.first().and_then(|name| compare_named(name)) else {
+            return Ok(false);
+        };
+        let (p, q) = match self.operand(form, 0)? {
+            Operand::Pair(p, q) if p.start == p.end => (None, Some(self.predicate(*q)?)),
+            Operand::Pair(p, q) => (Some(self.predicate(*p)?), Some(self.predicate(*q)?)),
+            Operand::Name(p) => (Some(self.predicate(*p)?), None),
+            _ => return self.bad("a predicate is expected"),
+        };
+        let (a, b) = (
+            self.source(self.operand(form, 1)?, bits)?,
+            self.source(self.operand(form, 2)?, bits)?,
+        );
+        let ftz = form.has("ftz");
+        let combined = form.modifiers.iter().find_map(|modifier| table(modifier));
+        if matches!(kind, Type::F16x2 | Type::Bf16x2) {
+            // The predicates are of the lower and the upper half.
+            let half = if kind == Type::F16x2 {
+                Type::F16
+            } else {
+                Type::Bf16
+            };
+            for (slot, shift) in [(p, 0), (q, 16)] {
+                let Some(slot) = slot else { continue };
+                let function = Self::comparison(op, half, ftz);
+                self.scalar(
+                    slot,
+                    vec![a, b],
+                    boxed(move |v| function(v.map(|value| value >> shift & 0xffff))),
+                );
+                if let Some(table) = combined {
+                    let (c, negated) = self.condition(self.operand(form, 3)?)?;
+                    self.emit(
+                        Code::Logic,
+                        slot.index,
+                        slot.index,
+                        c.index,
+                        negate(table, false, negated),
+                    );
+                }
+            }
+            return Ok(true);
+        }
+        let direct = match p {
+            Some(p) if combined.is_none() && q.is_none() => p,
+            _ => self.temporary(Class::Pred)?,
+        };
+        self.compare(op, kind, ftz, direct, a, b)?;
+        if combined.is_some() || q.is_some() {
+            let (c, negated) = match combined {
+                Some(_) => self.condition(self.operand(form, 3)?)?,
+                None => (direct, false),
+            };
+            let table = combined.unwrap_or(0b1000);
+            // `c` may be one of the results.
+            let c = if p.is_some_and(|p| p.index == c.index) && q.is_some() {
+                let copy = self.temporary(Class::Pred)?;
+                self.emit(Code::Logic, copy.index, c.index, c.index, 0b1000);
+                copy
+            } else {
+                c
+            };
+            if let Some(p) = p {
+                self.emit(
+                    Code::Logic,
+                    p.index,
+                    direct.index,
+                    c.index,
+                    negate(table, false, negated),
+                );
+            }
+            if let Some(q) = q {
+                let of_q = if combined.is_some() {
+                    negate(table, true, negated)
+                } else {
+                    0b0001
+                };
+                self.emit(Code::Logic, q.index, direct.index, c.index, of_q);
+            }
+        }
+        Ok(true)
+    }
+
+    fn compare(
+        &mut self,
+        op: Compare,
+        kind: Type,
+        ftz: bool,
+        p: Slot,
+        a: Slot,
+        b: Slot,
+    ) -> Result<()> {
+        // `a > b` is `b < a`; `a ≥ b` of integers is `!(a < b)`, and so is `geu` of floats.
+        let float = is_float(kind);
+        let (swap, base, negated) = match op {
+            Compare::Eq => (false, Compare::Eq, false),
+            Compare::Ne if !float => (false, Compare::Eq, true),
+            Compare::Neu => (false, Compare::Eq, true),
+            Compare::Lt => (false, Compare::Lt, false),
+            Compare::Le => (false, Compare::Le, false),
+            Compare::Gt => (true, Compare::Lt, false),
+            Compare::Ge => (true, Compare::Le, false),
+            Compare::Geu => (false, Compare::Lt, true),
+            Compare::Gtu => (false, Compare::Le, true),
+            Compare::Leu => (true, Compare::Lt, true),
+            Compare::Ltu => (true, Compare::Le, true),
+            _ => (false, op, false),
+        };
+        let code = match (base, kind) {
+            _ if ftz => None,
+            (
+                Compare::Eq,
+                Type::U16 | Type::S16 | Type::B16 | Type::U32 | Type::S32 | Type::B32,
+            ) => Some(Code::EqW),
+            (Compare::Lt, Type::U16 | Type::U32) => Some(Code::LtW),
+            (Compare::Le, Type::U16 | Type::U32) => Some(Code::LeW),
+            (Compare::Lt, Type::S32) => Some(Code::LtS),
+            (Compare::Le, Type::S32) => Some(Code::LeS),
+            (Compare::Eq, Type::U64 | Type::S64 | Type::B64) => Some(Code::EqL),
+            (Compare::Lt, Type::U64) => Some(Code::LtL),
+            (Compare::Le, Type::U64) => Some(Code::LeL),
+            (Compare::Lt, Type::S64) => Some(Code::LtLS),
+            (Compare::Le, Type::S64) => Some(Code::LeLS),
+            (Compare::Eq, Type::F32) => Some(Code::EqF),
+            (Compare::Lt, Type::F32) => Some(Code::LtF),
+            (Compare::Le, Type::F32) => Some(Code::LeF),
+            (Compare::Eq, Type::F64) => Some(Code::EqD),
+            (Compare::Lt, Type::F64) => Some(Code::LtD),
+            (Compare::Le, Type::F64) => Some(Code::LeD),
+            _ => None,
+        };
+        match code {
+            Some(code) => {
+                let (a, b) = if swap { (b, a) } else { (a, b) };
+                self.emit(code, p.index, a.index, b.index, negated.into());
+            }
+            None => {
+                let function = Self::comparison(op, kind, ftz);
+                self.scalar(p, vec![a, b], function);
+            }
+        }
+        Ok(())
+    }
+
+    /// 9.7.6.1 set: all ones or 1.0.
+    fn set(&mut self, form: &Form, kind: Type, bits: u32) -> Result<bool> {
+        let Some(op) = form.modifiers.first().and_then(|name| compare_named(name)) else {
+            return Ok(false);
+        };
+        let Some(to) = form.types().next() else {
+            return Ok(false);
+        };
+        let one = match to {
+            Type::F32 => u64::from(1f32.to_bits()),
+            Type::F16 | Type::F16x2 => 0x3c00,
+            Type::Bf16 | Type::Bf16x2 => 0x3f80,
+            _ => u64::MAX,
+        };
+        let ftz = form.has("ftz");
+        let combined = form.modifiers.iter().find_map(|modifier| table(modifier));
+        let halves = matches!(kind, Type::F16x2 | Type::Bf16x2);
+        let element = match kind {
+            Type::F16x2 => Type::F16,
+            Type::Bf16x2 => Type::Bf16,
+            kind => kind,
+        };
+        let compare = Self::comparison(op, element, ftz);
+        let d = self.target(self.operand(form, 0)?)?;
+        let mut sources = vec![
+            self.source(self.operand(form, 1)?, bits)?,
+            self.source(self.operand(form, 2)?, bits)?,
+        ];
+        let mut logic = 0b1100;
+        if let Some(table) = combined {
+            let (c, negated) = self.condition(self.operand(form, 3)?)?;
+            sources.push(c);
+            logic = negate(table, false, negated);
+        }
+        let function = boxed(move |v| {
+            let holds = compare([v[0], v[1], 0, 0]);
+            if logic >> (holds << 1 | v[2] & 1) & 1 != 0 {
+                one
+            } else {
+                0
+            }
+        });
+        let function = if halves {
+            boxed(move |v| {
+                let half = |shift: u32| {
+                    function([v[0] >> shift & 0xffff, v[1] >> shift & 0xffff, v[2], 0]) & 0xffff
+                };
+                half(16) << 16 | half(0)
+            })
+        } else {
+            function
+        };
+        self.scalar(d, sources, function);
+        Ok(true)
+    }
+
+    fn logic(&mut self, form: &Form) -> Result<bool> {
+        let d = self.target(self.operand(form, 0)?)?;
+        let (a, a_negated) = self.condition(self.operand(form, 1)?)?;
+        let (b, logic, b_negated) = match form.name {
+            "not" => (a, 0b0011, false),
+            "mov" => (a, 0b1100, false),
+            name => {
+                let (b, negated) = self.condition(self.operand(form, 2)?)?;
+                (b, table(name).unwrap_or(0), negated)
+            }
+        };
+        if d.class != Class::Pred {
+            return self.bad("a predicate is expected");
+        }
+        self.emit(
+            Code::Logic,
+            d.index,
+            a.index,
+            b.index,
+            negate(logic, a_negated, b_negated),
+        );
+        Ok(true)
+    }
+
+    /// 9.7.19 video instructions.
+    fn video(&mut self, form: &Form) -> Result<bool> {
+        let types: Vec<Type> = form.types().collect();
+        let name = &form.name[1..];
+        let (base, lanes) = match name.as_bytes().last() {
+            Some(b'2') => (&name[..name.len() - 1], 2),
+            Some(b'4') => (&name[..name.len() - 1], 4),
+            _ => (name, 1),
+        };
+        let comparison = form
+            .modifiers
+            .iter()
+            .find_map(|modifier| compare_named(modifier));
+        let op = match base {
+            "add" => video::Video::Add,
+            "sub" => video::Video::Sub,
+            "absdiff" => video::Video::Absdiff,
+            "min" => video::Video::Min,
+            "max" => video::Video::Max,
+            "avrg" => video::Video::Average,
+            "shl" => video::Video::Shl,
+            "shr" => video::Video::Shr,
+            "mad" => video::Video::Add,
+            "set" => match comparison {
+                Some(Compare::Eq) => video::Video::Eq,
+                Some(Compare::Ne) => video::Video::Ne,
+                Some(Compare::Lt) => video::Video::Lt,
+                Some(Compare::Le) => video::Video::Le,
+                Some(Compare::Gt) => video::Video::Gt,
+                Some(Compare::Ge) => video::Video::Ge,
+                _ => return Ok(false),
+            },
+            _ => return Ok(false),
+        };
+        // `vset` has no type of its result.
+        let (signed, sources) = match types.as_slice() {
+            &[a, b] => (false, [a.signed(), b.signed()]),
+            &[d, a, b] => (d.signed(), [a.signed(), b.signed()]),
+            _ => return self.bad("two or three types are expected"),
+        };
+        let d = self.operand(form, 0)?;
+        let (target, into) = self.part(d)?;
+        let ((a, part_a), (b, part_b)) = (
+            self.part(self.operand(form, 1)?)?,
+            self.part(self.operand(form, 2)?)?,
+        );
+        let c = match form.operands.get(3) {
+            Some(operand) => self.source(operand, 32)?,
+            None => self.word_value(0)?,
+        };
+        let sat = form.has("sat");
+        let function = if base == "mad" {
+            let shift = if form.has("shr7") {
+                7
+            } else if form.has("shr15") {
+                15
+            } else {
+                0
+            };
+            let mode = video::Vmad {
+                sources,
+                parts: [part_a, part_b],
+                negate_product: false,
+                negate_c: false,
+                plus_one: form.has("po"),
+                sat,
+                shift,
+            };
+            boxed(move |v| video::vmad(v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
+        } else if lanes == 1 {
+            let secondary = match form.modifiers.last() {
+                _ if into != video::Part::ALL => video::Secondary::None,
+                Some(&"add") => video::Secondary::Add,
+                Some(&"min") => video::Secondary::Min,
+                Some(&"max") => video::Secondary::Max,
+                _ => video::Secondary::None,
+            };
+            let mode = video::Scalar {
+                signed,
+                sources,
+                parts: [part_a, part_b],
+                into: (into != video::Part::ALL).then_some(into),
+                sat,
+                wrap: form.has("wrap"),
+                secondary,
+            };
+            boxed(move |v| video::scalar(op, v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
+        } else if lanes == 2 {
+            let mode = simd::<2>(form, signed, sources, sat);
+            boxed(move |v| video::simd(op, v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
+        } else {
+            let mode = simd::<4>(form, signed, sources, sat);
+            boxed(move |v| video::simd(op, v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
+        };
+        self.scalar(target, vec![a, b, c], function);
+        Ok(true)
+    }
+
+    /// A register with a selector such as `.b0` or `.h1`; those of several lanes are read by `simd`.
+    fn part(&mut self, operand: &Operand) -> Result<(Slot, video::Part)> {
+        let Operand::Name(name) = operand else {
+            return Ok((self.source(operand, 32)?, video::Part::ALL));
+        };
+        let Some((_, selector)) = self.str(*name).split_once('.') else {
+            return Ok((self.source(operand, 32)?, video::Part::ALL));
+        };
+        let mut base = *name;
+        base.end -= selector.len() as u32 + 1;
+        let slot = self.source(&Operand::Name(base), 32)?;
+        let number = selector[1..].parse::<u32>().unwrap_or(0);
+        let part = match selector.as_bytes() {
+            [b'b', b'0'..=b'3'] => video::Part {
+                shift: 8 * number,
+                bits: 8,
+            },
+            [b'h', b'0'..=b'1'] => video::Part {
+                shift: 16 * number,
+                bits: 16,
+            },
+            _ => return self.unsupported("a selector of several lanes"),
+        };
+        Ok((slot, part))
+    }
+}
+
+fn simd<const N: usize>(
+    form: &Form,
+    signed: bool,
+    sources: [bool; 2],
+    sat: bool,
+) -> video::Simd<N> {
+    let lanes: Vec<u32> = (0..N as u32).collect();
+    let select = std::array::from_fn(|operand| {
+        std::array::from_fn(|lane| lanes[lane] + operand as u32 * N as u32)
+    });
+    video::Simd {
+        signed,
+        sources,
+        select,
+        mask: [true; N],
+        sat,
+        accumulate: form.has("add"),
+    }
+}
+
+impl Decoder<'_> {
+    /// A constant of 0 for a missing operand.
+    pub(super) fn zero(&mut self, class: Class) -> Result<Slot> {
+        let bits = match class {
+            Class::Pred => 1,
+            Class::Word => 32,
+            Class::Long => 64,
+        };
+        self.constant(class, bits, Constant::Value(0))
+    }
+}

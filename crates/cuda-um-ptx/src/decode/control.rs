@@ -1,0 +1,394 @@
+//! 9.7.12 control flow, 9.7.13 barriers, votes and shuffles, 9.7.19 miscellaneous.
+
+use super::{Binding, Class, Code, Decoder, Extra, Form, Operand, Result, Slot, Text, Type};
+use crate::math::float;
+use crate::program::{Reduce, Shuffle, Vote};
+
+impl<'m> Decoder<'m> {
+    pub(super) fn control(&mut self, form: &Form) -> Result<bool> {
+        match form.name {
+            "bra" => {
+                let Operand::Name(label) = self.at(form, 0)? else {
+                    return self.bad("a label is expected");
+                };
+                let label = self.label_number(*label)?;
+                self.emit(Code::Branch, label, 0, 0, 0);
+            }
+            "brx" => return self.indexed(form),
+            "call" => return self.call(form),
+            "ret" => self.emit(
+                if self.entry { Code::Exit } else { Code::Return },
+                0,
+                0,
+                0,
+                0,
+            ),
+            "exit" => self.emit(Code::Exit, 0, 0, 0, 0),
+            "trap" | "brkpt" => self.emit_extra(Extra::Trap),
+            "nanosleep" => self.emit_extra(Extra::Sleep),
+            "membar" | "fence" => self.emit_extra(Extra::Fence),
+            "pmevent" | "setmaxnreg" | "griddepcontrol" => {}
+            "bar" | "barrier" => return self.barrier(form),
+            "shfl" => return self.shuffle(form),
+            "vote" => return self.vote(form),
+            "match" => return self.matching(form),
+            "redux" => return self.redux(form),
+            "activemask" => {
+                let d = self.target(self.at(form, 0)?)?;
+                self.emit_extra(Extra::ActiveMask { d });
+            }
+            "elect" => {
+                let (d, p) = match self.at(form, 0)? {
+                    Operand::Pair(d, p) if d.start == d.end => (None, *p),
+                    Operand::Pair(d, p) => (Some(self.target(&Operand::Name(*d))?), *p),
+                    _ => return self.bad("`d|p` is expected"),
+                };
+                let (p, members) = (self.predicate(p)?, self.source(self.at(form, 1)?, 32)?);
+                self.emit_extra(Extra::Elect { d, p, members });
+            }
+            "alloca" | "stacksave" | "stackrestore" => return Ok(false),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn label_number(&self, label: Text) -> Result<u32> {
+        let name = self.str(label);
+        for scope in self.scopes.iter().rev() {
+            if let Some(&number) = self.labels.get(&(scope.block, name)) {
+                return Ok(number as u32);
+            }
+        }
+        self.bad(format!("there is no label `{name}`"))
+    }
+
+    /// 9.7.12.4 brx.idx.
+    fn indexed(&mut self, form: &Form) -> Result<bool> {
+        let (index, Operand::Name(list)) = (self.source(self.at(form, 0)?, 32)?, self.at(form, 1)?)
+        else {
+            return self.bad("a list of labels is expected");
+        };
+        let names = self.functions[self.current]
+            .function
+            .body
+            .iter()
+            .flatten()
+            .find_map(|statement| match statement {
+                crate::syntax::Statement::Targets { label, names }
+                    if self.str(*label) == self.str(*list) =>
+                {
+                    Some(names.clone())
+                }
+                _ => None,
+            });
+        let Some(names) = names else {
+            return self.bad("there is no such list of labels");
+        };
+        let table = names
+            .iter()
+            .map(|name| self.label_number(*name))
+            .collect::<Result<Vec<_>>>()?;
+        self.program.tables.push(table);
+        self.emit(
+            Code::Indexed,
+            self.program.tables.len() as u32 - 1,
+            index.index,
+            0,
+            0,
+        );
+        Ok(true)
+    }
+
+    /// 9.7.12.5 call. Parameters are bytes of local memory of the caller, copied to those of the callee.
+    fn call(&mut self, form: &Form) -> Result<bool> {
+        let mut operands = form.operands.iter().peekable();
+        let results: &[Operand] = match operands.peek() {
+            Some(Operand::List(items)) => {
+                operands.next();
+                items
+            }
+            _ => &[],
+        };
+        let Some(Operand::Name(name)) = operands.next() else {
+            return self.bad("the name of a function is expected");
+        };
+        let arguments: &[Operand] = match operands.next() {
+            Some(Operand::List(items)) => items,
+            _ => &[],
+        };
+        let local = |decoder: &mut Self, operand: &Operand| match operand {
+            Operand::Name(name) => match decoder.lookup(*name)? {
+                Some((Binding::Local(offset), _)) => Ok(offset),
+                _ => decoder.unsupported("an argument that is no variable in `.param`"),
+            },
+            _ => decoder.unsupported("an argument that is no variable in `.param`"),
+        };
+        let module = self.module;
+        let name = module.str(*name);
+        let arguments = arguments
+            .iter()
+            .map(|operand| local(self, operand))
+            .collect::<Result<Vec<_>>>()?;
+        let results = results
+            .iter()
+            .map(|operand| local(self, operand))
+            .collect::<Result<Vec<_>>>()?;
+        match (name, arguments.as_slice()) {
+            ("vprintf", &[format, values]) => {
+                self.emit_extra(Extra::Print {
+                    format,
+                    arguments: values,
+                    result: results.first().copied(),
+                });
+                return Ok(true);
+            }
+            ("__assertfail", &[message, file, line, ..]) => {
+                self.emit_extra(Extra::Assert {
+                    message,
+                    file,
+                    line,
+                });
+                return Ok(true);
+            }
+            ("cudaGraphSetConditional", &[handle, value]) => {
+                self.emit_extra(Extra::SetConditional { handle, value });
+                return Ok(true);
+            }
+            _ => {}
+        }
+        let function = module
+            .tree()
+            .functions
+            .iter()
+            .find(|function| module.str(function.name) == name && function.body.is_some());
+        let Some(function) = function.filter(|function| !function.entry) else {
+            return self.unsupported(format!(
+                "a call of `{name}`, which the module does not define"
+            ));
+        };
+        let callee = self.declare(function)?;
+        let formals = (
+            self.functions[callee].parameters.clone(),
+            self.functions[callee].results.clone(),
+        );
+        if formals.0.len() != arguments.len() || formals.1.len() != results.len() {
+            return self.bad(format!(
+                "`{name}` has {} parameters and {} results",
+                formals.0.len(),
+                formals.1.len()
+            ));
+        }
+        for (&from, formal) in arguments.iter().zip(&formals.0) {
+            self.emit_extra(Extra::Copy {
+                from,
+                to: formal.offset,
+                bytes: formal.bytes,
+            });
+        }
+        self.functions[self.current].calls.push(callee);
+        self.emit(Code::Call, callee as u32, 0, 0, 0);
+        for (&to, formal) in results.iter().zip(&formals.1) {
+            self.emit_extra(Extra::Copy {
+                from: formal.offset,
+                to,
+                bytes: formal.bytes,
+            });
+        }
+        Ok(true)
+    }
+
+    /// 9.7.13.1 bar, barrier; 9.7.13.2 bar.warp.sync; 9.7.13.3 barrier.cluster of clusters of one block.
+    fn barrier(&mut self, form: &Form) -> Result<bool> {
+        if form.has("warp") {
+            let members = self.source(self.at(form, 0)?, 32)?;
+            self.emit_extra(Extra::WarpBarrier { members });
+            return Ok(true);
+        }
+        if form.has("cluster") {
+            if form.has("wait") {
+                let id = self.word_value(0)?;
+                self.emit_extra(Extra::Barrier {
+                    id,
+                    count: None,
+                    arrive: false,
+                    reduce: None,
+                });
+            }
+            return Ok(true);
+        }
+        let arrive = form.has("arrive");
+        if !form.has("red") {
+            let id = self.source(self.at(form, 0)?, 32)?;
+            let count = match form.operands.get(1) {
+                Some(operand) => Some(self.source(operand, 32)?),
+                None => None,
+            };
+            self.emit_extra(Extra::Barrier {
+                id,
+                count,
+                arrive,
+                reduce: None,
+            });
+            return Ok(true);
+        }
+        let op = match () {
+            () if form.has("popc") => Reduce::Popc,
+            () if form.has("and") => Reduce::And,
+            () if form.has("or") => Reduce::Or,
+            () => return Ok(false),
+        };
+        let d = self.target(self.at(form, 0)?)?;
+        let id = self.source(self.at(form, 1)?, 32)?;
+        let count = if form.operands.len() == 4 {
+            Some(self.source(self.at(form, 2)?, 32)?)
+        } else {
+            None
+        };
+        let (source, negated) = self.condition(self.at(form, form.operands.len() - 1)?)?;
+        self.emit_extra(Extra::Barrier {
+            id,
+            count,
+            arrive: false,
+            reduce: Some((op, d, source, negated)),
+        });
+        Ok(true)
+    }
+
+    /// A first operand `d|p`.
+    fn pair(&mut self, form: &Form) -> Result<(Slot, Option<Slot>)> {
+        match self.at(form, 0)? {
+            Operand::Pair(d, p) if d.start == d.end => {
+                Ok((self.temporary(Class::Word)?, Some(self.predicate(*p)?)))
+            }
+            Operand::Pair(d, p) => {
+                Ok((self.target(&Operand::Name(*d))?, Some(self.predicate(*p)?)))
+            }
+            operand => Ok((self.target(operand)?, None)),
+        }
+    }
+
+    /// 9.7.9.6 shfl.sync, and the older shfl of active lanes.
+    fn shuffle(&mut self, form: &Form) -> Result<bool> {
+        let mode = match () {
+            () if form.has("up") => Shuffle::Up,
+            () if form.has("down") => Shuffle::Down,
+            () if form.has("bfly") => Shuffle::Butterfly,
+            () => Shuffle::Index,
+        };
+        let (d, p) = self.pair(form)?;
+        let a = self.source(self.at(form, 1)?, 32)?;
+        let (b, c) = (
+            self.source(self.at(form, 2)?, 32)?,
+            self.source(self.at(form, 3)?, 32)?,
+        );
+        let members = if form.has("sync") {
+            Some(self.source(self.at(form, 4)?, 32)?)
+        } else {
+            None
+        };
+        self.emit_extra(Extra::Shuffle {
+            mode,
+            d,
+            p,
+            a,
+            b,
+            c,
+            members,
+        });
+        Ok(true)
+    }
+
+    /// 9.7.13.8 vote.
+    fn vote(&mut self, form: &Form) -> Result<bool> {
+        let mode = match () {
+            () if form.has("all") => Vote::All,
+            () if form.has("any") => Vote::Any,
+            () if form.has("uni") => Vote::Uniform,
+            () => Vote::Ballot,
+        };
+        let d = self.target(self.at(form, 0)?)?;
+        let (source, negated) = self.condition(self.at(form, 1)?)?;
+        let members = if form.has("sync") {
+            Some(self.source(self.at(form, 2)?, 32)?)
+        } else {
+            None
+        };
+        self.emit_extra(Extra::Vote {
+            mode,
+            d,
+            source,
+            negated,
+            members,
+        });
+        Ok(true)
+    }
+
+    /// 9.7.13.9 match.sync.
+    fn matching(&mut self, form: &Form) -> Result<bool> {
+        let bits = form.kind().map_or(32, |kind| kind.bytes() as u32 * 8);
+        let (d, p) = self.pair(form)?;
+        let (a, members) = (
+            self.source(self.at(form, 1)?, bits)?,
+            self.source(self.at(form, 2)?, 32)?,
+        );
+        self.emit_extra(Extra::Match {
+            all: form.has("all"),
+            d,
+            p,
+            a,
+            members,
+        });
+        Ok(true)
+    }
+
+    /// 9.7.13.11 redux.sync.
+    fn redux(&mut self, form: &Form) -> Result<bool> {
+        let Some(kind) = form.kind() else {
+            return Ok(false);
+        };
+        let signed = kind.signed();
+        let extreme = float::Extreme {
+            nan: form.has("NaN"),
+            ..float::Extreme::default()
+        };
+        let (absolute, least) = (form.has("abs"), form.has("min"));
+        let function: crate::program::Scalar = match () {
+            () if kind == Type::F32 => Box::new(move |v| {
+                let [a, b] = [v[0], v[1]]
+                    .map(|bits| f32::from_bits(bits as u32))
+                    .map(|value| if absolute { value.abs() } else { value });
+                let op = if least {
+                    float::min::<f32>
+                } else {
+                    float::max::<f32>
+                };
+                op(a, b, extreme).to_bits().into()
+            }),
+            () if form.has("add") => Box::new(|v| v[0].wrapping_add(v[1])),
+            () if form.has("and") => Box::new(|v| v[0] & v[1]),
+            () if form.has("or") => Box::new(|v| v[0] | v[1]),
+            () if form.has("xor") => Box::new(|v| v[0] ^ v[1]),
+            () if form.has("min") && signed => {
+                Box::new(|v| (v[0] as i32).min(v[1] as i32) as u32 as u64)
+            }
+            () if form.has("max") && signed => {
+                Box::new(|v| (v[0] as i32).max(v[1] as i32) as u32 as u64)
+            }
+            () if form.has("min") => Box::new(|v| (v[0] as u32).min(v[1] as u32).into()),
+            () if form.has("max") => Box::new(|v| (v[0] as u32).max(v[1] as u32).into()),
+            () => return Ok(false),
+        };
+        let d = self.target(self.at(form, 0)?)?;
+        let (a, members) = (
+            self.source(self.at(form, 1)?, 32)?,
+            self.source(self.at(form, 2)?, 32)?,
+        );
+        self.emit_extra(Extra::Redux {
+            function,
+            d,
+            a,
+            members,
+        });
+        Ok(true)
+    }
+}

@@ -1,0 +1,956 @@
+//! A kernel's statements to a [`Program`]: names to slots, constants to slots that are filled before a warp runs, labels to positions,
+//! blocks to an order in which lanes meet again.
+
+mod arithmetic;
+mod control;
+mod convert;
+mod memory;
+mod order;
+
+use std::collections::HashMap;
+
+use crate::error::LoadError;
+use crate::module::{Device, Kernel, Module, in_memory};
+use crate::program::{Class, Code, Constant, Extra, Inst, Place, Program, Scalar, Slot, Special};
+use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type, Variable};
+
+type Result<T> = std::result::Result<T, LoadError>;
+
+/// Slots of one class, instructions of a kernel, bytes of local memory: more is a mistake or an attack.
+const LIMIT: usize = 1 << 20;
+
+pub fn decode(kernel: Kernel<'_>, _device: &Device) -> Result<Program> {
+    let module = kernel.module;
+    let mut decoder = Decoder {
+        module,
+        scopes: Vec::new(),
+        labels: HashMap::new(),
+        blocks: 0,
+        constants: HashMap::new(),
+        shared: HashMap::new(),
+        functions: Vec::new(),
+        current: 0,
+        entry: true,
+        guard: 0,
+        place: Place::default(),
+        code: Vec::new(),
+        code_places: Vec::new(),
+        targets: Vec::new(),
+        carry: None,
+        dynamic_align: 16,
+        program: Program {
+            name: kernel.name().into(),
+            text: module.text().clone(),
+            files: module
+                .tree()
+                .files
+                .iter()
+                .map(|&(number, name)| (number, module.str(name).into()))
+                .collect(),
+            code: Vec::new(),
+            places: Vec::new(),
+            accesses: Vec::new(),
+            extras: Vec::new(),
+            tables: Vec::new(),
+            constants: Vec::new(),
+            words: 0,
+            longs: 0,
+            preds: 0,
+            shared_bytes: 0,
+            dynamic_shared: 0,
+            local_bytes: 0,
+            parameter_bytes: 0,
+            parameters: kernel.parameters(),
+            variables: module.variables().count(),
+            max_threads: kernel
+                .max_threads()
+                .map(|dims| dims.iter().fold(1u32, |all, n| all.saturating_mul(*n))),
+            required_threads: kernel.function.required_threads,
+        },
+    };
+    decoder.program.parameter_bytes = decoder
+        .program
+        .parameters
+        .last()
+        .map_or(0, |last| last.offset + last.bytes);
+    if decoder.program.parameter_bytes > 32_764 {
+        return Err(decoder.invalid(kernel.function.line, "more than 32764 bytes of parameters"));
+    }
+    decoder.declare(kernel.function)?;
+    let mut next = 0;
+    while next < decoder.functions.len() {
+        decoder.function(next)?;
+        next += 1;
+    }
+    decoder.finish(kernel.function.line)
+}
+
+/// What a name means in its block.
+#[derive(Clone, Copy)]
+enum Binding {
+    Register(Kind),
+    /// `%r<8>`, with the index of the family's slots.
+    Family {
+        kind: Type,
+        count: u32,
+    },
+    Shared(u64),
+    DynamicShared,
+    Local(u32),
+    /// Offset in the kernel's parameter buffer.
+    Parameter(u32),
+    /// Position among the module's variables in memory.
+    Memory(u32),
+}
+
+/// A register, allocated at its first use: kernels declare many more than they use.
+#[derive(Clone, Copy)]
+struct Kind {
+    kind: Type,
+    slot: Option<Slot>,
+}
+
+#[derive(Default)]
+struct Scope<'m> {
+    names: HashMap<&'m str, Binding>,
+    /// Members of families.
+    members: HashMap<&'m str, Slot>,
+    block: u32,
+}
+
+/// A function that the kernel reaches.
+struct Known<'m> {
+    function: &'m Function,
+    results: Vec<Formal>,
+    parameters: Vec<Formal>,
+    start: u32,
+    calls: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Formal {
+    offset: u32,
+    bytes: u32,
+}
+
+struct Decoder<'m> {
+    module: &'m Module,
+    scopes: Vec<Scope<'m>>,
+    /// Labels by their block, and the position of a label's number in `targets`.
+    labels: HashMap<(u32, &'m str), usize>,
+    blocks: u32,
+    constants: HashMap<(Class, u32, Constant), u32>,
+    shared: HashMap<Text, u64>,
+    functions: Vec<Known<'m>>,
+    /// The function that is decoded.
+    current: usize,
+    entry: bool,
+    guard: u32,
+    place: Place,
+    /// The function's code in the order of the text; branches have numbers of labels as targets.
+    code: Vec<Inst>,
+    code_places: Vec<Place>,
+    targets: Vec<usize>,
+    carry: Option<Slot>,
+    dynamic_align: u64,
+    program: Program,
+}
+
+impl<'m> Decoder<'m> {
+    fn str(&self, text: Text) -> &'m str {
+        self.module.str(text)
+    }
+
+    fn line_text(&self, line: u32) -> String {
+        self.program.line(line).chars().take(120).collect()
+    }
+
+    fn invalid(&self, line: u32, what: impl Into<String>) -> LoadError {
+        LoadError::Invalid {
+            line,
+            text: self.line_text(line),
+            what: what.into(),
+        }
+    }
+
+    fn bad<T>(&self, what: impl Into<String>) -> Result<T> {
+        Err(self.invalid(self.place.line, what))
+    }
+
+    fn unsupported<T>(&self, what: impl Into<String>) -> Result<T> {
+        Err(LoadError::Unsupported {
+            line: self.place.line,
+            text: self.line_text(self.place.line),
+            what: what.into(),
+        })
+    }
+
+    // ---- functions ----
+
+    /// The index of a function in `functions`, which decodes it later.
+    fn declare(&mut self, function: &'m Function) -> Result<usize> {
+        if let Some(known) = self
+            .functions
+            .iter()
+            .position(|known| std::ptr::eq(known.function, function))
+        {
+            return Ok(known);
+        }
+        let mut formal = |variables: &[Variable]| -> Result<Vec<Formal>> {
+            variables
+                .iter()
+                .map(|variable| {
+                    Ok(Formal {
+                        offset: self.local(variable)?,
+                        bytes: variable.bytes() as u32,
+                    })
+                })
+                .collect()
+        };
+        let (results, parameters) = if function.entry {
+            (Vec::new(), Vec::new())
+        } else {
+            (formal(&function.results)?, formal(&function.parameters)?)
+        };
+        self.functions.push(Known {
+            function,
+            results,
+            parameters,
+            start: 0,
+            calls: Vec::new(),
+        });
+        Ok(self.functions.len() - 1)
+    }
+
+    fn local(&mut self, variable: &Variable) -> Result<u32> {
+        let offset = (self.program.local_bytes as u64).next_multiple_of(variable.align);
+        let end = offset + variable.bytes();
+        if end > LIMIT as u64 {
+            return Err(self.invalid(variable.line, "more than 1 MiB of local memory"));
+        }
+        self.program.local_bytes = end as usize;
+        Ok(offset as u32)
+    }
+
+    fn function(&mut self, index: usize) -> Result<()> {
+        let function = self.functions[index].function;
+        let Some(body) = &function.body else {
+            return Err(self.invalid(
+                function.line,
+                format!("`{}` has no body", self.str(function.name)),
+            ));
+        };
+        self.entry = function.entry;
+        self.current = index;
+        self.place = Place {
+            line: function.line,
+            source: (0, 0),
+        };
+        (self.blocks, self.guard) = (0, 0);
+        self.labels.clear();
+        self.targets.clear();
+        self.collect_labels(body)?;
+        self.blocks = 0;
+        self.scopes = vec![Scope::default()];
+        let formals: Vec<u32> = self.functions[index]
+            .results
+            .iter()
+            .chain(&self.functions[index].parameters)
+            .map(|formal| formal.offset)
+            .collect();
+        if function.entry {
+            for (variable, parameter) in function
+                .parameters
+                .iter()
+                .zip(self.program.parameters.clone())
+            {
+                self.bind(variable.name, Binding::Parameter(parameter.offset as u32));
+            }
+        } else {
+            for (variable, offset) in function
+                .results
+                .iter()
+                .chain(&function.parameters)
+                .zip(formals)
+            {
+                self.bind(variable.name, Binding::Local(offset));
+            }
+        }
+        for statement in body {
+            self.statement(statement)?;
+            if self.code.len() + self.program.code.len() > LIMIT {
+                return self.bad("more than a million instructions");
+            }
+        }
+        self.guard = 0;
+        self.emit(
+            if function.entry {
+                Code::Exit
+            } else {
+                Code::Return
+            },
+            0,
+            0,
+            0,
+            0,
+        );
+        self.lay_out(index)
+    }
+
+    fn collect_labels(&mut self, body: &'m [Statement]) -> Result<()> {
+        let (mut stack, mut next) = (vec![0u32], 0);
+        for statement in body {
+            match statement {
+                Statement::Open => {
+                    next += 1;
+                    stack.push(next);
+                }
+                Statement::Close => {
+                    stack.pop();
+                }
+                Statement::Label(label) => {
+                    let number = self.targets.len();
+                    self.targets.push(usize::MAX);
+                    let block = *stack.last().unwrap_or(&0);
+                    if self
+                        .labels
+                        .insert((block, self.module.str(*label)), number)
+                        .is_some()
+                    {
+                        return self.bad(format!("two labels `{}` in one block", self.str(*label)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, name: Text, binding: Binding) {
+        let name = self.str(name);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.names.insert(name, binding);
+        }
+    }
+
+    fn statement(&mut self, statement: &'m Statement) -> Result<()> {
+        match statement {
+            Statement::Open => {
+                self.blocks += 1;
+                self.scopes.push(Scope {
+                    block: self.blocks,
+                    ..Scope::default()
+                });
+            }
+            Statement::Close => {
+                self.scopes.pop();
+            }
+            Statement::Label(label) => {
+                let block = self.scopes.last().map_or(0, |scope| scope.block);
+                if let Some(&number) = self.labels.get(&(block, self.str(*label))) {
+                    self.targets[number] = self.code.len();
+                }
+            }
+            Statement::Registers {
+                kind,
+                vector,
+                name,
+                count,
+                line,
+            } => {
+                if *vector > 1 || matches!(kind, Type::B128 | Type::Opaque) {
+                    self.place.line = *line;
+                    return self.unsupported("a register of this type");
+                }
+                let binding = match count {
+                    Some(count) => Binding::Family {
+                        kind: *kind,
+                        count: *count,
+                    },
+                    None => Binding::Register(Kind {
+                        kind: *kind,
+                        slot: None,
+                    }),
+                };
+                self.bind(*name, binding);
+            }
+            Statement::Variable(variable) => self.variable(variable)?,
+            Statement::Targets { .. } => {}
+            Statement::Instruction(instruction) => self.guarded(instruction)?,
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self, variable: &'m Variable) -> Result<()> {
+        let binding = match variable.space {
+            Space::Shared => self.shared(variable)?,
+            Space::Local | Space::Param => Binding::Local(self.local(variable)?),
+            _ => {
+                self.place.line = variable.line;
+                return self.unsupported("a variable of this state space in a function");
+            }
+        };
+        self.bind(variable.name, binding);
+        Ok(())
+    }
+
+    fn shared(&mut self, variable: &Variable) -> Result<Binding> {
+        if variable.unsized_array {
+            self.dynamic_align = self.dynamic_align.max(variable.align);
+            return Ok(Binding::DynamicShared);
+        }
+        if let Some(&offset) = self.shared.get(&variable.name) {
+            return Ok(Binding::Shared(offset));
+        }
+        let offset = (self.program.shared_bytes as u64).next_multiple_of(variable.align);
+        let end = offset + variable.bytes();
+        if end > LIMIT as u64 {
+            return Err(self.invalid(variable.line, "more than 1 MiB of shared memory"));
+        }
+        self.program.shared_bytes = end as usize;
+        self.shared.insert(variable.name, offset);
+        Ok(Binding::Shared(offset))
+    }
+
+    // ---- names ----
+
+    /// Registers of the innermost block first, then those of the module.
+    fn lookup(&mut self, name: Text) -> Result<Option<(Binding, Option<Slot>)>> {
+        let text = self.str(name);
+        for depth in (0..self.scopes.len()).rev() {
+            if let Some(&slot) = self.scopes[depth].members.get(text) {
+                return Ok(Some((Binding::DynamicShared, Some(slot))));
+            }
+            match self.scopes[depth].names.get(text).copied() {
+                Some(Binding::Register(Kind {
+                    slot: Some(slot), ..
+                })) => return Ok(Some((Binding::DynamicShared, Some(slot)))),
+                Some(Binding::Register(Kind { kind, slot: None })) => {
+                    let slot = self.new_slot(kind)?;
+                    self.scopes[depth].names.insert(
+                        text,
+                        Binding::Register(Kind {
+                            kind,
+                            slot: Some(slot),
+                        }),
+                    );
+                    return Ok(Some((Binding::DynamicShared, Some(slot))));
+                }
+                Some(Binding::Family { .. }) | None => {}
+                Some(other) => return Ok(Some((other, None))),
+            }
+            let digits = text.len()
+                - text
+                    .trim_end_matches(|byte: char| byte.is_ascii_digit())
+                    .len();
+            for split in text.len() - digits..text.len() {
+                let (base, number) = text.split_at(split);
+                if let Some(&Binding::Family { kind, count }) = self.scopes[depth].names.get(base)
+                    && number.parse::<u32>().is_ok_and(|number| number < count)
+                {
+                    let slot = self.new_slot(kind)?;
+                    self.scopes[depth].members.insert(text, slot);
+                    return Ok(Some((Binding::DynamicShared, Some(slot))));
+                }
+            }
+        }
+        let module = self.module;
+        let Some(variable) = module
+            .tree()
+            .variables
+            .iter()
+            .find(|variable| module.str(variable.name) == text)
+        else {
+            return Ok(None);
+        };
+        if variable.space == Space::Shared {
+            return Ok(Some((self.shared(variable)?, None)));
+        }
+        if !in_memory(variable) {
+            return self.unsupported("a texture, sampler or surface");
+        }
+        let index = module
+            .tree()
+            .variables
+            .iter()
+            .filter(|other| in_memory(other))
+            .position(|other| std::ptr::eq(other, variable));
+        Ok(Some((Binding::Memory(index.unwrap_or(0) as u32), None)))
+    }
+
+    fn new_slot(&mut self, kind: Type) -> Result<Slot> {
+        let bits = if kind == Type::Pred {
+            1
+        } else {
+            kind.bytes() as u32 * 8
+        };
+        let class = match bits {
+            1 => Class::Pred,
+            64 => Class::Long,
+            _ => Class::Word,
+        };
+        let index = self.new_index(class)?;
+        Ok(Slot { class, index, bits })
+    }
+
+    fn new_index(&mut self, class: Class) -> Result<u32> {
+        let count = match class {
+            Class::Pred => &mut self.program.preds,
+            Class::Word => &mut self.program.words,
+            Class::Long => &mut self.program.longs,
+        };
+        *count += 1;
+        let index = (*count - 1) as u32;
+        if index as usize > LIMIT / 16 {
+            return self.bad("more than 65536 registers");
+        }
+        Ok(index)
+    }
+
+    fn temporary(&mut self, class: Class) -> Result<Slot> {
+        let bits = match class {
+            Class::Pred => 1,
+            Class::Word => 32,
+            Class::Long => 64,
+        };
+        Ok(Slot {
+            class,
+            index: self.new_index(class)?,
+            bits,
+        })
+    }
+
+    fn constant(&mut self, class: Class, bits: u32, constant: Constant) -> Result<Slot> {
+        let constant = match constant {
+            Constant::Value(value) => Constant::Value(value & (u64::MAX >> (64 - bits))),
+            other => other,
+        };
+        if let Some(&index) = self.constants.get(&(class, bits, constant)) {
+            return Ok(Slot { class, index, bits });
+        }
+        let index = self.new_index(class)?;
+        self.constants.insert((class, bits, constant), index);
+        let slot = Slot { class, index, bits };
+        self.program.constants.push((slot, constant));
+        Ok(slot)
+    }
+
+    fn word_value(&mut self, value: u32) -> Result<Slot> {
+        self.constant(Class::Word, 32, Constant::Value(value.into()))
+    }
+
+    fn long_value(&mut self, value: u64) -> Result<Slot> {
+        self.constant(Class::Long, 64, Constant::Value(value))
+    }
+
+    // ---- operands ----
+
+    /// A register that is written.
+    fn target(&mut self, operand: &Operand) -> Result<Slot> {
+        match operand {
+            Operand::Name(name) => match self.lookup(*name)? {
+                Some((_, Some(slot))) => Ok(slot),
+                _ => self.bad(format!("`{}` is not a register", self.str(*name))),
+            },
+            _ => self.bad("a register is expected"),
+        }
+    }
+
+    /// A register to write, or a new one for `_`.
+    fn target_or_sink(&mut self, operand: &Operand, class: Class) -> Result<Slot> {
+        if matches!(operand, Operand::Sink) {
+            self.temporary(class)
+        } else {
+            self.target(operand)
+        }
+    }
+
+    fn predicate(&mut self, name: Text) -> Result<Slot> {
+        match self.lookup(name)? {
+            Some((_, Some(slot))) if slot.class == Class::Pred => Ok(slot),
+            _ => self.bad(format!("`{}` is not a predicate", self.str(name))),
+        }
+    }
+
+    /// A value of a type of `bits` bits.
+    fn source(&mut self, operand: &Operand, bits: u32) -> Result<Slot> {
+        let class = match bits {
+            1 => Class::Pred,
+            64 => Class::Long,
+            _ => Class::Word,
+        };
+        let float = |value: f64| {
+            if bits == 64 {
+                value.to_bits()
+            } else {
+                u64::from((value as f32).to_bits())
+            }
+        };
+        match operand {
+            Operand::Integer(value) if bits == 1 => {
+                self.constant(class, 1, Constant::Value(u64::from(*value != 0)))
+            }
+            Operand::Integer(value) => self.constant(class, bits, Constant::Value(*value)),
+            Operand::F32(value) if bits == 64 => self.constant(
+                class,
+                bits,
+                Constant::Value(f64::from(f32::from_bits(*value)).to_bits()),
+            ),
+            Operand::F32(value) => self.constant(class, bits, Constant::Value(u64::from(*value))),
+            Operand::F64(value) => {
+                self.constant(class, bits, Constant::Value(float(f64::from_bits(*value))))
+            }
+            Operand::Name(name) => {
+                let slot = self.value(*name, 0)?;
+                self.fit(slot, class, bits)
+            }
+            Operand::Sum(name, offset) => {
+                let slot = self.value(*name, *offset)?;
+                self.fit(slot, class, bits)
+            }
+            _ => self.bad("a register or a constant is expected"),
+        }
+    }
+
+    fn fit(&mut self, slot: Slot, class: Class, bits: u32) -> Result<Slot> {
+        if slot.class == class && slot.bits == bits
+            || slot.class == class && class == Class::Word && slot.bits <= 32 && bits <= 32
+        {
+            return Ok(slot);
+        }
+        // Addresses in shared and local memory, and special registers, have either size.
+        let known = self
+            .program
+            .constants
+            .iter()
+            .find(|(other, _)| (other.class, other.index) == (slot.class, slot.index));
+        match known.map(|(_, constant)| *constant) {
+            Some(
+                constant @ (Constant::Value(_)
+                | Constant::DynamicShared { .. }
+                | Constant::Special(_)),
+            ) => self.constant(class, bits, constant),
+            _ => self.bad(format!("an operand of {bits} bits is expected")),
+        }
+    }
+
+    /// The value of a register, a special register, or the address of a variable.
+    fn value(&mut self, name: Text, offset: i64) -> Result<Slot> {
+        if let Some((binding, slot)) = self.lookup(name)? {
+            return match (binding, slot) {
+                (_, Some(slot)) if offset == 0 => Ok(slot),
+                (_, Some(_)) => self.bad("an offset to a register is only possible in an address"),
+                (Binding::Shared(base), _) => self.long_value(base.wrapping_add_signed(offset)),
+                (Binding::DynamicShared, _) => self.constant(
+                    Class::Long,
+                    64,
+                    Constant::DynamicShared {
+                        offset,
+                        generic: false,
+                    },
+                ),
+                (Binding::Local(base), _) => {
+                    self.long_value(u64::from(base).wrapping_add_signed(offset))
+                }
+                (Binding::Parameter(base), _) => {
+                    self.long_value(u64::from(base).wrapping_add_signed(offset))
+                }
+                (Binding::Memory(index), _) => {
+                    self.constant(Class::Long, 64, Constant::Variable { index, offset })
+                }
+                _ => self.bad("a register or variable is expected"),
+            };
+        }
+        match self.special(self.str(name)) {
+            Some((special, bits)) if offset == 0 => {
+                let class = if bits == 64 { Class::Long } else { Class::Word };
+                self.constant(class, bits, special)
+            }
+            _ if self
+                .module
+                .tree()
+                .functions
+                .iter()
+                .any(|function| self.str(function.name) == self.str(name)) =>
+            {
+                self.unsupported("the address of a function")
+            }
+            _ if self.str(name).starts_with('%') => self.unsupported(format!(
+                "the register `{}`, which is not declared",
+                self.str(name)
+            )),
+            _ => self.bad(format!("`{}` is not declared", self.str(name))),
+        }
+    }
+
+    fn special(&self, name: &str) -> Option<(Constant, u32)> {
+        let axis = match name.rsplit_once('.') {
+            Some((_, "x")) => 0,
+            Some((_, "y")) => 1,
+            Some((_, "z")) => 2,
+            _ => 3,
+        };
+        let base = name.split('.').next().unwrap_or(name);
+        if axis == 3 && matches!(base, "%tid" | "%ntid" | "%ctaid" | "%nctaid") {
+            return None;
+        }
+        let special = match base {
+            "%tid" => Special::Tid(axis),
+            "%ntid" => Special::Ntid(axis),
+            // Clusters have one block each.
+            "%ctaid" | "%clusterid" => Special::Ctaid(axis),
+            "%nctaid" | "%nclusterid" => Special::Nctaid(axis),
+            "%cluster_ctaid" | "%cluster_ctarank" | "%is_explicit_cluster" => {
+                return Some((Constant::Value(0), 32));
+            }
+            "%cluster_nctaid" | "%cluster_nctarank" => return Some((Constant::Value(1), 32)),
+            "%laneid" => Special::Lane,
+            "%warpid" => Special::Warp,
+            "%nwarpid" => Special::Warps,
+            "%smid" => Special::Processor,
+            "%nsmid" => Special::Processors,
+            "%gridid" => return Some((Constant::Special(Special::Grid), 64)),
+            "%lanemask_eq" => Special::MaskEq,
+            "%lanemask_le" => Special::MaskLe,
+            "%lanemask_lt" => Special::MaskLt,
+            "%lanemask_ge" => Special::MaskGe,
+            "%lanemask_gt" => Special::MaskGt,
+            "%dynamic_smem_size" => Special::DynamicShared,
+            "%total_smem_size" | "%aggr_smem_size" => Special::TotalShared,
+            _ if base.starts_with("%envreg") || base.starts_with("%pm") => {
+                return Some((Constant::Value(0), 32));
+            }
+            "WARP_SZ" => return Some((Constant::Value(32), 32)),
+            _ => return None,
+        };
+        Some((Constant::Special(special), 32))
+    }
+
+    /// A predicate as a source, and whether it is negated.
+    fn condition(&mut self, operand: &Operand) -> Result<(Slot, bool)> {
+        match operand {
+            Operand::Name(name) => Ok((self.predicate(*name)?, false)),
+            Operand::Not(name) => Ok((self.predicate(*name)?, true)),
+            Operand::Integer(value) => Ok((
+                self.constant(Class::Pred, 1, Constant::Value(u64::from(*value != 0)))?,
+                false,
+            )),
+            _ => self.bad("a predicate is expected"),
+        }
+    }
+
+    // ---- code ----
+
+    fn emit(&mut self, code: Code, d: u32, a: u32, b: u32, c: u32) {
+        self.code.push(Inst {
+            code,
+            guard: self.guard,
+            d,
+            a,
+            b,
+            c,
+        });
+        self.code_places.push(self.place);
+    }
+
+    fn emit_extra(&mut self, extra: Extra) {
+        self.program.extras.push(extra);
+        self.emit(Code::Extra, self.program.extras.len() as u32 - 1, 0, 0, 0);
+    }
+
+    fn scalar(&mut self, d: Slot, sources: Vec<Slot>, function: Scalar) {
+        self.emit_extra(Extra::Scalar {
+            function,
+            d,
+            sources,
+        });
+    }
+
+    fn guarded(&mut self, instruction: &Instruction) -> Result<()> {
+        self.place = Place {
+            line: instruction.line,
+            source: instruction.source,
+        };
+        self.guard = 0;
+        if let Some((name, negated)) = instruction.guard {
+            let mut slot = self.predicate(name)?;
+            // An instruction of several steps may write its own guard in the first.
+            if instruction.operands.first().is_some_and(|first| matches!(first, Operand::Name(other) | Operand::Pair(other, _) if self.str(*other) == self.str(name)))
+            {
+                let copy = self.temporary(Class::Pred)?;
+                self.emit(Code::Logic, copy.index, slot.index, slot.index, 0b1100);
+                slot = copy;
+            }
+            self.guard = (slot.index + 1) << 1 | u32::from(negated);
+        }
+        let opcode = self.str(instruction.opcode);
+        let mut parts = opcode.split('.').map(str::trim);
+        let name = parts.next().unwrap_or("");
+        let modifiers: Vec<&str> = parts.collect();
+        let form = Form {
+            name,
+            modifiers: &modifiers,
+            operands: &instruction.operands,
+        };
+        let done = self.arithmetic(&form)?
+            || self.conversion(&form)?
+            || self.memory(&form)?
+            || self.control(&form)?;
+        self.guard = 0;
+        if done {
+            Ok(())
+        } else {
+            self.unsupported(format!("the instruction {opcode}"))
+        }
+    }
+
+    /// Blocks in their order, appended to the program.
+    fn lay_out(&mut self, index: usize) -> Result<()> {
+        let code = std::mem::take(&mut self.code);
+        let places = std::mem::take(&mut self.code_places);
+        let mut leader = vec![false; code.len() + 1];
+        leader[0] = true;
+        for &target in &self.targets {
+            leader[target.min(code.len() - 1)] = true;
+        }
+        let jumps = |inst: &Inst| {
+            matches!(
+                inst.code,
+                Code::Branch | Code::Indexed | Code::Return | Code::Exit
+            )
+        };
+        for (at, inst) in code.iter().enumerate() {
+            leader[at + 1] |= jumps(inst);
+        }
+        let starts: Vec<usize> = (0..code.len()).filter(|&at| leader[at]).collect();
+        let block_of = |at: usize| starts.partition_point(|&start| start <= at) - 1;
+        let end = |block: usize| starts.get(block + 1).copied().unwrap_or(code.len());
+        let falls = |block: usize| {
+            let last = &code[end(block) - 1];
+            (!jumps(last) || last.guard != 0) && block + 1 < starts.len()
+        };
+        let successors: Vec<Vec<usize>> = (0..starts.len())
+            .map(|block| {
+                let last = &code[end(block) - 1];
+                let mut next = Vec::new();
+                match last.code {
+                    Code::Branch => next.push(block_of(self.targets[last.d as usize])),
+                    Code::Indexed => next.extend(
+                        self.program.tables[last.d as usize]
+                            .iter()
+                            .map(|&label| block_of(self.targets[label as usize])),
+                    ),
+                    _ => {}
+                }
+                if falls(block) {
+                    next.push(block + 1);
+                }
+                next
+            })
+            .collect();
+        let order = order::order(&successors);
+        let base = self.program.code.len();
+        let mut position = vec![u32::MAX; starts.len()];
+        let mut joints = HashMap::new();
+        for (rank, &block) in order.iter().enumerate() {
+            position[block] = self.program.code.len() as u32;
+            self.program
+                .code
+                .extend_from_slice(&code[starts[block]..end(block)]);
+            self.program
+                .places
+                .extend_from_slice(&places[starts[block]..end(block)]);
+            if falls(block) && order.get(rank + 1) != Some(&(block + 1)) {
+                joints.insert(self.program.code.len(), block + 1);
+                self.program.code.push(Inst {
+                    code: Code::Branch,
+                    guard: 0,
+                    d: 0,
+                    a: 0,
+                    b: 0,
+                    c: 0,
+                });
+                self.program.places.push(places[end(block) - 1]);
+            }
+        }
+        let mut tables = Vec::new();
+        for (at, inst) in self.program.code.iter_mut().enumerate().skip(base) {
+            if let Some(&block) = joints.get(&at) {
+                inst.d = position[block];
+            } else if inst.code == Code::Branch {
+                inst.d = position[block_of(self.targets[inst.d as usize])];
+            } else if inst.code == Code::Indexed {
+                tables.push(inst.d);
+            }
+        }
+        for table in tables {
+            for label in &mut self.program.tables[table as usize] {
+                *label = position[block_of(self.targets[*label as usize])];
+            }
+        }
+        self.functions[index].start = position[0];
+        Ok(())
+    }
+
+    fn finish(mut self, line: u32) -> Result<Program> {
+        for inst in &mut self.program.code {
+            if inst.code == Code::Call {
+                inst.d = self.functions[inst.d as usize].start;
+            }
+        }
+        // Recursion would need frames for registers; a function has one set of them, which is enough as lanes are disjoint.
+        let mut state = vec![0u8; self.functions.len()];
+        let mut path = vec![(0, 0)];
+        state[0] = 1;
+        while let Some((function, next)) = path.last_mut() {
+            let Some(&callee) = self.functions[*function].calls.get(*next) else {
+                state[*function] = 2;
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            match state[callee] {
+                0 => {
+                    state[callee] = 1;
+                    path.push((callee, 0));
+                }
+                1 => {
+                    self.place.line = line;
+                    return self.unsupported(format!(
+                        "the recursion of `{}`",
+                        self.str(self.functions[callee].function.name)
+                    ));
+                }
+                _ => {}
+            }
+        }
+        self.program.dynamic_shared =
+            (self.program.shared_bytes as u64).next_multiple_of(self.dynamic_align);
+        Ok(self.program)
+    }
+}
+
+/// An instruction in parts.
+struct Form<'a> {
+    name: &'a str,
+    modifiers: &'a [&'a str],
+    operands: &'a [Operand],
+}
+
+impl Form<'_> {
+    fn has(&self, modifier: &str) -> bool {
+        self.modifiers.contains(&modifier)
+    }
+
+    /// The types among the modifiers, in their order.
+    fn types(&self) -> impl DoubleEndedIterator<Item = Type> {
+        self.modifiers
+            .iter()
+            .filter_map(|modifier| Type::named(modifier))
+    }
+
+    /// The last type: most instructions have one.
+    fn kind(&self) -> Option<Type> {
+        self.types().next_back()
+    }
+}

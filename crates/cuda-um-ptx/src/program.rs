@@ -1,0 +1,494 @@
+//! A decoded kernel: what the machine executes.
+
+use std::sync::Arc;
+
+use crate::math;
+use crate::syntax::{Space, Type};
+
+/// Generic addresses of shared memory begin here; no pointer of a host has these bits.
+pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
+/// Generic addresses of local memory.
+pub(crate) const LOCAL_WINDOW: u64 = 2 << 56;
+/// Generic addresses of a kernel's parameters.
+pub(crate) const PARAM_WINDOW: u64 = 3 << 56;
+pub(crate) const WINDOW_BYTES: u64 = 1 << 56;
+
+/// Which file of a warp holds a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) enum Class {
+    /// One bit a lane.
+    Pred,
+    /// Up to 32 bits; upper bits of narrower registers are zero.
+    Word,
+    Long,
+}
+
+/// A register of a warp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) struct Slot {
+    pub class: Class,
+    pub index: u32,
+    /// How many bits count: 1, 8, 16, 32, 64.
+    pub bits: u32,
+}
+
+impl Slot {
+    pub fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.bits)
+    }
+}
+
+/// What a slot that no instruction writes holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) enum Constant {
+    Value(u64),
+    /// Bytes of the parameter buffer.
+    Parameter {
+        offset: u32,
+        bytes: u32,
+        signed: bool,
+    },
+    /// The address of a variable in device memory.
+    Variable {
+        index: u32,
+        offset: i64,
+    },
+    DynamicShared {
+        offset: i64,
+        generic: bool,
+    },
+    Special(Special),
+}
+
+/// 10. Special Registers, as far as they do not change while a warp runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    Lane,
+    Warp,
+    Warps,
+    Processor,
+    Processors,
+    Grid,
+    MaskEq,
+    MaskLe,
+    MaskLt,
+    MaskGe,
+    MaskGt,
+    DynamicShared,
+    TotalShared,
+}
+
+/// Instructions of which the machine has a loop of its own; `Extra` has the others.
+///
+/// Suffixes: `W` is 32 bits, `L` 64 bits, `S` signed, `F` f32, `D` f64.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Code {
+    MovW,
+    MovL,
+    AddW,
+    SubW,
+    MulW,
+    MadW,
+    AndW,
+    OrW,
+    XorW,
+    NotW,
+    ShlW,
+    ShrW,
+    ShrS,
+    MinW,
+    MaxW,
+    MinS,
+    MaxS,
+    AddL,
+    SubL,
+    MulL,
+    MadL,
+    AndL,
+    OrL,
+    XorL,
+    NotL,
+    ShlL,
+    ShrL,
+    MinL,
+    MaxL,
+    /// 32 × 32 to 64 bits, with an addend or without.
+    WideW,
+    WideS,
+    WideMadW,
+    WideMadS,
+    /// 64 from 32 bits and back.
+    Extend,
+    ExtendS,
+    Low,
+    High,
+    Join,
+    AddF,
+    SubF,
+    MulF,
+    FmaF,
+    MinF,
+    MaxF,
+    NegF,
+    AbsF,
+    AddD,
+    SubD,
+    MulD,
+    FmaD,
+    FloatS,
+    FloatW,
+    HalfF,
+    EqW,
+    LtW,
+    LeW,
+    LtS,
+    LeS,
+    EqL,
+    LtL,
+    LeL,
+    LtLS,
+    LeLS,
+    EqF,
+    LtF,
+    LeF,
+    EqD,
+    LtD,
+    LeD,
+    SelW,
+    SelL,
+    /// `d = table[a, b]`; `c` is the table of four bits.
+    Logic,
+    /// To `d`; a guard makes it divergent.
+    Branch,
+    /// To element `a` (a word) of table `d`.
+    Indexed,
+    Call,
+    Return,
+    Exit,
+    /// `Program::accesses[d]`.
+    Load,
+    Store,
+    /// `Program::extras[d]`.
+    Extra,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inst {
+    pub code: Code,
+    /// 0, or twice the predicate's index plus 2, plus 1 if negated.
+    pub guard: u32,
+    pub d: u32,
+    pub a: u32,
+    pub b: u32,
+    pub c: u32,
+}
+
+/// `[base + offset]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    pub space: Space,
+    pub base: Option<Slot>,
+    pub offset: i64,
+}
+
+/// 9.7.9.8 ld, 9.7.9.11 st.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub address: Address,
+    /// Bytes of an element.
+    pub bytes: u32,
+    pub signed: bool,
+    /// Where the elements go or come from; a sink has none.
+    pub slots: Vec<Option<Slot>>,
+    /// Volatile, relaxed and stronger: other threads may look.
+    pub strong: bool,
+}
+
+pub(crate) type Scalar = Box<dyn Fn([u64; 4]) -> u64 + Send + Sync>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtomicOp {
+    And,
+    Or,
+    Xor,
+    Exchange,
+    Compare,
+    Add,
+    Inc,
+    Dec,
+    Min,
+    Max,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Vote {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reduce {
+    Popc,
+    And,
+    Or,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clock {
+    Cycles,
+    Nanoseconds,
+}
+
+/// 9.7.13.15 mbarrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mbarrier {
+    Init,
+    Inval,
+    /// With `.expect_tx` the second operand is a number of bytes.
+    Arrive {
+        drop: bool,
+        expect: bool,
+        complete: bool,
+    },
+    ExpectTx,
+    CompleteTx,
+    /// `.parity` or a state; `try_wait` gives way to other warps.
+    Wait {
+        parity: bool,
+    },
+    Pending,
+}
+
+pub(crate) enum Extra {
+    Scalar {
+        function: Scalar,
+        d: Slot,
+        sources: Vec<Slot>,
+    },
+    /// Additions with the carry of `add.cc`: `d = a ± b ± carry`.
+    Carry {
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        subtract: bool,
+        carry_in: bool,
+        carry_out: bool,
+    },
+    Atomic {
+        address: Address,
+        op: AtomicOp,
+        kind: Type,
+        d: Vec<Option<Slot>>,
+        b: Vec<Slot>,
+        c: Option<Slot>,
+    },
+    Shuffle {
+        mode: Shuffle,
+        d: Slot,
+        p: Option<Slot>,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        members: Option<Slot>,
+    },
+    Vote {
+        mode: Vote,
+        d: Slot,
+        source: Slot,
+        negated: bool,
+        members: Option<Slot>,
+    },
+    Match {
+        all: bool,
+        d: Slot,
+        p: Option<Slot>,
+        a: Slot,
+        members: Slot,
+    },
+    Redux {
+        function: Scalar,
+        d: Slot,
+        a: Slot,
+        members: Slot,
+    },
+    Elect {
+        d: Option<Slot>,
+        p: Slot,
+        members: Slot,
+    },
+    ActiveMask {
+        d: Slot,
+    },
+    WarpBarrier {
+        members: Slot,
+    },
+    Barrier {
+        id: Slot,
+        count: Option<Slot>,
+        arrive: bool,
+        reduce: Option<(Reduce, Slot, Slot, bool)>,
+    },
+    CopyAsync {
+        to: Address,
+        from: Address,
+        bytes: u32,
+        size: Option<Slot>,
+        ignore: Option<(Slot, bool)>,
+    },
+    Mbarrier {
+        op: Mbarrier,
+        address: Address,
+        d: Option<Slot>,
+        operand: Option<Slot>,
+    },
+    /// 9.7.14.5.15 ldmatrix, .16 stmatrix: 8 × 8 matrices of 16 bits.
+    Matrix {
+        address: Address,
+        slots: Vec<Slot>,
+        transposed: bool,
+        store: bool,
+    },
+    /// 9.7.14.5.17 movmatrix.
+    MoveMatrix {
+        d: Slot,
+        a: Slot,
+    },
+    Mma {
+        form: math::mma::Mma,
+        d: Vec<Slot>,
+        a: Vec<Slot>,
+        b: Vec<Slot>,
+        c: Vec<Slot>,
+    },
+    MmaDouble {
+        m: usize,
+        k: usize,
+        d: Vec<Slot>,
+        a: Vec<Slot>,
+        b: Vec<Slot>,
+        c: Vec<Slot>,
+    },
+    Clock {
+        d: Slot,
+        clock: Clock,
+        shift: u32,
+    },
+    Sleep,
+    Fence,
+    /// Parameters of calls: bytes of a thread's local memory.
+    Copy {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
+    Print {
+        format: u32,
+        arguments: u32,
+        result: Option<u32>,
+    },
+    Assert {
+        message: u32,
+        file: u32,
+        line: u32,
+    },
+    SetConditional {
+        handle: u32,
+        value: u32,
+    },
+    Trap,
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub line: u32,
+    pub source: (u32, u32),
+}
+
+/// A kernel that is ready to run, with the functions it calls. It keeps what it needs of its module.
+pub struct Program {
+    pub(crate) name: String,
+    pub(crate) text: Arc<str>,
+    pub(crate) files: Vec<(u32, String)>,
+    pub(crate) code: Vec<Inst>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) extras: Vec<Extra>,
+    pub(crate) tables: Vec<Vec<u32>>,
+    pub(crate) constants: Vec<(Slot, Constant)>,
+    pub(crate) words: usize,
+    pub(crate) longs: usize,
+    pub(crate) preds: usize,
+    pub(crate) shared_bytes: usize,
+    pub(crate) dynamic_shared: u64,
+    pub(crate) local_bytes: usize,
+    pub(crate) parameter_bytes: usize,
+    pub(crate) parameters: Vec<crate::Parameter>,
+    pub(crate) variables: usize,
+    pub(crate) max_threads: Option<u32>,
+    pub(crate) required_threads: Option<[u32; 3]>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program")
+            .field("name", &self.name)
+            .field("instructions", &self.code.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// The most threads of a block, if the kernel declares a limit.
+    pub fn max_threads(&self) -> Option<u32> {
+        self.max_threads
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The parameters, as in [`Kernel::parameters`](crate::Kernel::parameters).
+    pub fn parameters(&self) -> &[crate::Parameter] {
+        &self.parameters
+    }
+
+    /// Bytes of shared memory that the kernel declares: `CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`.
+    pub fn shared_bytes(&self) -> usize {
+        self.shared_bytes
+    }
+
+    /// Bytes of local memory of a thread: `CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES`.
+    pub fn local_bytes(&self) -> usize {
+        self.local_bytes
+    }
+
+    /// How many 32-bit registers of a thread hold values at the same time, at most 255. ptxas may need more or fewer.
+    pub fn registers(&self) -> usize {
+        (self.words + 2 * self.longs).min(255)
+    }
+
+    /// The text of a line of the module.
+    pub(crate) fn line(&self, line: u32) -> &str {
+        self.text
+            .lines()
+            .nth(line.saturating_sub(1) as usize)
+            .unwrap_or("")
+            .trim()
+    }
+}

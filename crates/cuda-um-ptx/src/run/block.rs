@@ -1,0 +1,336 @@
+//! A block of threads: its warps, its shared memory and its barriers.
+
+use std::sync::atomic::Ordering;
+
+use super::check::SharedChecks;
+use super::exec::Stop;
+use super::fragments::{Fragment, Fragments, State};
+use super::{BLOCK_TURNS, Grid, TURN, Worker, mix};
+use crate::launch::{Failure, FindingKind};
+use crate::program::{Class, Constant, Reduce};
+
+pub(crate) struct Block {
+    pub warps: Vec<Warp>,
+    pub common: Common,
+}
+
+/// What the warps of a block share.
+pub(crate) struct Common {
+    /// Its place in the grid, and that as a number.
+    pub id: [u32; 3],
+    pub number: u64,
+    shared: Vec<u64>,
+    pub shared_bytes: usize,
+    pub barriers: Barriers,
+    pub checks: Option<Box<SharedChecks>>,
+}
+
+impl Common {
+    pub fn shared(&mut self) -> *mut u8 {
+        self.shared.as_mut_ptr().cast()
+    }
+}
+
+pub(crate) struct Warp {
+    pub index: u32,
+    pub words: Vec<[u32; 32]>,
+    pub longs: Vec<[u64; 32]>,
+    pub preds: Vec<u32>,
+    /// Local memory, a lane after the other.
+    pub local: Vec<u8>,
+    pub fragments: Fragments,
+}
+
+impl Block {
+    pub fn new(grid: &Grid<'_>) -> Self {
+        let warp = |index| Warp {
+            index,
+            words: Vec::new(),
+            longs: Vec::new(),
+            preds: Vec::new(),
+            local: vec![0; 32 * grid.program.local_bytes],
+            fragments: Fragments::default(),
+        };
+        Self {
+            warps: (0..grid.warps).map(warp).collect(),
+            common: Common {
+                id: [0; 3],
+                number: 0,
+                shared: vec![0; grid.shared_bytes.div_ceil(8)],
+                shared_bytes: grid.shared_bytes,
+                barriers: Barriers::default(),
+                checks: None,
+            },
+        }
+    }
+
+    /// Makes it block `number` of the grid, before its first instruction.
+    pub fn begin(&mut self, grid: &Grid<'_>, number: u64) {
+        let common = &mut self.common;
+        (common.id, common.number) = (grid.block(number), number);
+        common.shared.fill(0);
+        common.barriers = Barriers::new(grid.threads);
+        let checks = grid.launch.checks;
+        common.checks = (checks.races || checks.unwritten).then(|| {
+            Box::new(SharedChecks::new(
+                grid.shared_bytes,
+                grid.warps,
+                checks.races,
+            ))
+        });
+        for warp in &mut self.warps {
+            warp.words.clone_from(&grid.words);
+            warp.longs.clone_from(&grid.longs);
+            warp.preds.clone_from(&grid.preds);
+            warp.local.fill(0);
+            let lanes = (grid.threads - warp.index * 32).min(32);
+            warp.fragments.reset(u32::MAX >> (32 - lanes));
+            for &(slot, constant) in &grid.program.constants {
+                let Constant::Special(special) = constant else {
+                    continue;
+                };
+                if grid.constant(constant).is_some() {
+                    continue;
+                }
+                let index = slot.index as usize;
+                for lane in 0..32 {
+                    let value = grid.special(special, common.id, number, warp.index, lane);
+                    match slot.class {
+                        Class::Word => {
+                            warp.words[index][lane as usize] =
+                                (u64::from(value) & slot.mask()) as u32
+                        }
+                        Class::Long => warp.longs[index][lane as usize] = value.into(),
+                        Class::Pred => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Runs warps in turn until the block ends (`true`) or has had its turns.
+    pub fn run_block(&mut self, block: &mut Block) -> Result<bool, Box<Failure>> {
+        let grid = self.grid;
+        let count = block.warps.len();
+        for turn in 0..BLOCK_TURNS {
+            let (mut ran, mut done) = (false, true);
+            let first = if grid.launch.seed == 0 {
+                0
+            } else {
+                mix(grid.launch.seed ^ block.common.number, turn.into()) as usize % count
+            };
+            for index in 0..count {
+                let warp = &mut block.warps[(first + index) % count];
+                if warp.fragments.all.is_empty() {
+                    continue;
+                }
+                done = false;
+                ran |= match self.run_warp(warp, &mut block.common, TURN) {
+                    Ok(ran) => ran,
+                    Err(Stop(failure)) => return Err(failure),
+                };
+            }
+            if done {
+                return Ok(true);
+            }
+            if !ran {
+                return Err(Box::new(self.deadlock(block)));
+            }
+            if grid.memory.cancelled() || grid.stop.load(Ordering::Relaxed) {
+                return Err(Box::new(Failure::Cancelled(grid.program.name.clone())));
+            }
+        }
+        Ok(false)
+    }
+
+    fn deadlock(&self, block: &Block) -> Failure {
+        let waiting = block
+            .warps
+            .iter()
+            .find_map(|warp| Some((warp, warp.fragments.all.first()?)));
+        let (at, thread, text) = match waiting {
+            Some((
+                warp,
+                Fragment {
+                    pc, mask, state, ..
+                },
+            )) => {
+                let (at, text) = match state {
+                    State::Barrier { id, .. } => (
+                        pc.saturating_sub(1),
+                        format!("waits at barrier {id}, which the other threads do not reach"),
+                    ),
+                    _ => (*pc, "waits for lanes of its warp that do not come".into()),
+                };
+                (at as usize, warp.index * 32 + mask.trailing_zeros(), text)
+            }
+            None => (0, 0, "no thread is left".into()),
+        };
+        Failure::Finding(self.grid.finding(
+            FindingKind::Deadlock,
+            at,
+            block.common.id,
+            thread,
+            text,
+        ))
+    }
+
+    /// Lanes have arrived or ended: barrier `id` may be complete.
+    pub fn look_at_barrier(&mut self, common: &mut Common, id: usize) -> Option<Missing> {
+        let done = common.barriers.complete(id)?;
+        if let Some(checks) = &mut common.checks {
+            checks.barrier(id, &done.warps);
+        }
+        done.missing
+    }
+}
+
+/// A thread that ended without reaching a barrier at which others waited, and where they did.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Missing {
+    pub thread: u32,
+    pub at: u32,
+}
+
+pub(crate) struct Completed {
+    /// The warps that took part.
+    pub warps: Vec<usize>,
+    pub missing: Option<Missing>,
+}
+
+/// 9.7.13.1: the 16 barriers of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Barriers {
+    all: [Barrier; 16],
+    /// Lanes of each warp that exist, and those that have not ended.
+    lanes: Vec<u32>,
+    alive: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Barrier {
+    phase: u32,
+    arrived: Vec<u32>,
+    /// Where each warp arrived first.
+    places: Vec<u32>,
+    any: bool,
+    /// Threads that are expected, if the instruction said how many.
+    count: Option<u32>,
+    at: u32,
+    popc: u32,
+    reduced: u32,
+    contributed: u32,
+}
+
+impl Barriers {
+    fn new(threads: u32) -> Self {
+        let lanes: Vec<u32> = (0..threads.div_ceil(32))
+            .map(|warp| u32::MAX >> (32 - (threads - warp * 32).min(32)))
+            .collect();
+        Self {
+            alive: lanes.clone(),
+            lanes,
+            ..Self::default()
+        }
+    }
+
+    pub fn phase(&self, id: u8) -> u32 {
+        self.all[usize::from(id)].phase
+    }
+
+    pub fn end(&mut self, warp: u32, mask: u32) {
+        self.alive[warp as usize] &= !mask;
+    }
+
+    /// Lanes arrive. `false`: they have arrived in this phase already.
+    pub fn arrive(
+        &mut self,
+        id: u8,
+        warp: u32,
+        mask: u32,
+        count: Option<u32>,
+        at: u32,
+        values: u32,
+    ) -> bool {
+        let barrier = &mut self.all[usize::from(id)];
+        if !barrier.any {
+            *barrier = Barrier {
+                phase: barrier.phase,
+                arrived: vec![0; self.lanes.len()],
+                places: vec![u32::MAX; self.lanes.len()],
+                any: true,
+                count,
+                at,
+                reduced: barrier.reduced,
+                ..Barrier::default()
+            };
+        }
+        let arrived = &mut barrier.arrived[warp as usize];
+        let first = *arrived & mask == 0;
+        if *arrived == 0 {
+            barrier.places[warp as usize] = at;
+        }
+        *arrived |= mask;
+        barrier.popc += (values & mask).count_ones();
+        barrier.contributed += mask.count_ones();
+        first
+    }
+
+    /// Whether lanes of the warp have arrived in this phase from another instruction.
+    pub fn elsewhere(&self, id: u8, warp: u32, at: u32) -> bool {
+        let barrier = &self.all[usize::from(id)];
+        barrier.places[warp as usize] != at
+    }
+
+    /// Ends the phase of a barrier that has all its threads.
+    fn complete(&mut self, id: usize) -> Option<Completed> {
+        let barrier = &mut self.all[id];
+        if !barrier.any {
+            return None;
+        }
+        // A warp counts once all its lanes that are alive have arrived.
+        let whole = |warp: usize| {
+            barrier.arrived[warp] != 0 && self.alive[warp] & !barrier.arrived[warp] == 0
+        };
+        let warps = 0..self.lanes.len();
+        let enough = match barrier.count {
+            Some(count) => warps.clone().filter(|&warp| whole(warp)).count() as u32 * 32 >= count,
+            None => warps
+                .clone()
+                .all(|warp| self.alive[warp] & !barrier.arrived[warp] == 0),
+        };
+        if !enough {
+            return None;
+        }
+        let missing = match barrier.count {
+            Some(_) => None,
+            None => warps.clone().find_map(|warp| {
+                let missing = self.lanes[warp] & !barrier.arrived[warp];
+                (missing != 0).then(|| Missing {
+                    thread: warp as u32 * 32 + missing.trailing_zeros(),
+                    at: barrier.at,
+                })
+            }),
+        };
+        let result = Completed {
+            warps: warps.filter(|&warp| barrier.arrived[warp] != 0).collect(),
+            missing,
+        };
+        barrier.reduced = barrier.popc;
+        barrier.phase += 1;
+        barrier.any = false;
+        Some(result)
+    }
+
+    /// The result of the last reduction, for `contributed` threads.
+    pub fn reduction(&self, id: u8, op: Reduce) -> u32 {
+        let barrier = &self.all[usize::from(id)];
+        match op {
+            Reduce::Popc => barrier.reduced,
+            Reduce::And => u32::from(barrier.reduced == barrier.contributed),
+            Reduce::Or => u32::from(barrier.reduced != 0),
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Looks at accesses one by one: unwritten memory, races, sectors and bank conflicts.
+//!
+//! Races: each warp of a block has a vector clock (Lamport; FastTrack, Flanagan and Freund, PLDI 2009). Barriers, instructions in which
+//! lanes of a warp wait for each other, atomic operations and strong accesses order warps. Between blocks only atomic operations and
+//! strong accesses do; they are ordered as they happened, so that what another order would reveal is not found, but nothing is
+//! reported that is not a race.
+
+#![expect(unsafe_code, reason = "the bits of written bytes are the caller's")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Worker;
+use super::block::{Common, Warp};
+use super::exec::Stop;
+use super::memory::{Kind, Located, lanes};
+use crate::launch::FindingKind;
+use crate::syntax::Space;
+
+/// Who accessed a word last.
+#[derive(Clone, Copy, Default)]
+struct Access {
+    /// The block's number plus 1; 0: nobody.
+    block: u32,
+    thread: u16,
+    /// Which bytes of the word.
+    bytes: u8,
+    strong: bool,
+    /// Of the thread's warp.
+    epoch: u32,
+    /// Of the launch's clock.
+    stamp: u32,
+}
+
+/// The last write of a word, the last read, and the last read of another warp.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    write: Access,
+    reads: [Access; 2],
+}
+
+const PAGE: u64 = 4096;
+const SHARDS: usize = 64;
+/// Pages of cells of a launch: beyond, words are not watched.
+const PAGES: u32 = 1 << 13;
+
+type Pages = HashMap<u64, Box<[Cell; PAGE as usize / 4]>>;
+
+/// What is known about device memory.
+pub(crate) struct GlobalRaces {
+    shards: Vec<Mutex<Pages>>,
+    pages: AtomicU32,
+    /// Counts operations that may order blocks.
+    clock: AtomicU32,
+    /// When each block did the last of them.
+    ordered: Vec<AtomicU32>,
+}
+
+impl GlobalRaces {
+    pub fn new(blocks: u64) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            pages: AtomicU32::new(0),
+            clock: AtomicU32::new(1),
+            ordered: (0..blocks.min(1 << 22))
+                .map(|_| AtomicU32::new(0))
+                .collect(),
+        }
+    }
+
+    fn order(&self, block: u64) {
+        if let Some(ordered) = self.ordered.get(block as usize) {
+            ordered.store(
+                self.clock.fetch_add(1, Ordering::SeqCst) + 1,
+                Ordering::SeqCst,
+            );
+        }
+    }
+
+    /// Whether both blocks did something after `stamp` that may order them.
+    fn may_be_ordered(&self, first: u64, second: u64, stamp: u32) -> bool {
+        let after = |block: u64| {
+            self.ordered
+                .get(block as usize)
+                .is_none_or(|ordered| ordered.load(Ordering::SeqCst) > stamp)
+        };
+        after(first) && after(second)
+    }
+}
+
+/// What is known about the memory of a block, and the order of its warps.
+pub(crate) struct SharedChecks {
+    cells: Vec<Cell>,
+    /// A bit for each byte that is written.
+    written: Vec<u8>,
+    /// The epoch of each warp, and up to which epoch it knows the others (a row for each warp).
+    now: Vec<u32>,
+    seen: Vec<u32>,
+    /// What arrivals at each barrier bring.
+    barriers: Vec<Vec<u32>>,
+    /// The same for words that atomic operations and strong accesses use.
+    words: HashMap<(bool, u64), Vec<u32>>,
+}
+
+fn join(into: &mut [u32], from: &[u32]) {
+    for (a, b) in into.iter_mut().zip(from) {
+        *a = (*a).max(*b);
+    }
+}
+
+impl SharedChecks {
+    pub fn new(bytes: usize, warps: u32, races: bool) -> Self {
+        let warps = warps as usize;
+        Self {
+            cells: vec![Cell::default(); if races { bytes.div_ceil(4) } else { 0 }],
+            written: vec![0; bytes.div_ceil(8)],
+            now: vec![1; warps],
+            seen: vec![0; warps * warps],
+            barriers: vec![vec![0; warps]; 16],
+            words: HashMap::new(),
+        }
+    }
+
+    fn row(&mut self, warp: usize) -> &mut [u32] {
+        let warps = self.now.len();
+        &mut self.seen[warp * warps..][..warps]
+    }
+
+    /// The clock of a warp with what it did itself; it begins a new epoch.
+    fn publish(&mut self, warp: usize) -> Vec<u32> {
+        let mut clock = self.row(warp).to_vec();
+        clock[warp] = self.now[warp];
+        self.now[warp] += 1;
+        clock
+    }
+
+    /// Lanes of a warp have waited for each other.
+    pub fn synchronize(&mut self, warp: u32) {
+        let clock = self.publish(warp as usize);
+        join(self.row(warp as usize), &clock);
+    }
+
+    pub fn arrive(&mut self, id: u8, warp: u32) {
+        let clock = self.publish(warp as usize);
+        join(&mut self.barriers[usize::from(id)], &clock);
+    }
+
+    /// Barrier `id` is complete.
+    pub fn barrier(&mut self, id: usize, warps: &[usize]) {
+        let clock = std::mem::take(&mut self.barriers[id]);
+        for &warp in warps {
+            join(self.row(warp), &clock);
+        }
+        self.barriers[id] = vec![0; clock.len()];
+    }
+
+    /// An atomic operation or strong access: takes what others published there, and publishes.
+    fn exchange(&mut self, warp: usize, shared: bool, address: u64, kind: Kind) {
+        let key = (shared, address & !3);
+        if kind != Kind::StrongStore
+            && let Some(clock) = self.words.get(&key).cloned()
+        {
+            join(self.row(warp), &clock);
+        }
+        if kind != Kind::StrongLoad {
+            let clock = self.publish(warp);
+            let entry = self
+                .words
+                .entry(key)
+                .or_insert_with(|| vec![0; clock.len()]);
+            join(entry, &clock);
+        }
+    }
+
+    fn knows(&self, warp: usize, access: &Access) -> bool {
+        self.seen[warp * self.now.len() + usize::from(access.thread) / 32] >= access.epoch
+    }
+}
+
+/// Looks at a cell and records the access: the earlier access that races with it.
+fn update(
+    cell: &mut Cell,
+    access: Access,
+    write: bool,
+    ordered: impl Fn(&Access) -> bool,
+) -> Option<(Access, bool)> {
+    let races = |other: &Access| {
+        let same = other.block == access.block && other.thread == access.thread;
+        other.block != 0
+            && !same
+            && other.bytes & access.bytes != 0
+            && !(other.strong && access.strong)
+            && !ordered(other)
+    };
+    let mut found = races(&cell.write).then_some((cell.write, true));
+    if write {
+        found = found.or(cell
+            .reads
+            .iter()
+            .find(|read| races(read))
+            .map(|read| (*read, false)));
+        cell.write = access;
+    } else {
+        if (cell.reads[0].block, cell.reads[0].thread / 32) != (access.block, access.thread / 32) {
+            cell.reads[1] = cell.reads[0];
+        }
+        cell.reads[0] = access;
+    }
+    found
+}
+
+impl Worker<'_> {
+    #[inline(never)]
+    pub fn observe(
+        &mut self,
+        warp: &Warp,
+        common: &mut Common,
+        located: &Located,
+        size: u64,
+        kind: Kind,
+        pc: usize,
+    ) -> Result<(), Stop> {
+        if self.grid.launch.profile {
+            self.profile(located, size, pc);
+        }
+        let shared = located.space == Space::Shared;
+        if !shared && !matches!(located.space, Space::Global | Space::Const)
+            || common.checks.is_none()
+        {
+            return Ok(());
+        }
+        if self.checks.unwritten {
+            self.unwritten(warp, common, located, size, kind, pc)?;
+        }
+        if !self.checks.races {
+            return Ok(());
+        }
+        let grid = self.grid;
+        let (Some(checks), Some(global)) = (&mut common.checks, &grid.checker) else {
+            return Ok(());
+        };
+        let index = warp.index as usize;
+        let strong = !matches!(kind, Kind::Load | Kind::Store);
+        if strong {
+            let mut last = u64::MAX;
+            for lane in lanes(located.mask) {
+                if std::mem::replace(&mut last, located.addresses[lane]) != located.addresses[lane]
+                {
+                    checks.exchange(index, shared, located.addresses[lane], kind);
+                }
+            }
+            if !shared {
+                global.order(common.number);
+            }
+        }
+        let write = !matches!(kind, Kind::Load | Kind::StrongLoad);
+        let mut found = None;
+        // Lanes of one instruction that write to one address do not race: one of them wins. So look first, record afterwards.
+        let access = |lane: usize, first: u64, stamp: u32, epoch: u32| {
+            let (address, end) = (located.addresses[lane], located.addresses[lane] + size);
+            let bytes = (0..4)
+                .filter(|byte| (address..end).contains(&(first + byte)))
+                .fold(0, |all, byte| all | 1 << byte);
+            Access {
+                block: common.number as u32 + 1,
+                thread: (warp.index * 32 + lane as u32) as u16,
+                bytes,
+                strong,
+                epoch,
+                stamp,
+            }
+        };
+        let epoch = checks.now[index];
+        let own = |other: &Access| usize::from(other.thread) / 32 == index && other.epoch == epoch;
+        for lane in lanes(located.mask) {
+            let (begin, end) = (located.addresses[lane] & !3, located.addresses[lane] + size);
+            if shared {
+                for word in (begin..end).step_by(4) {
+                    let Some(cell) = checks.cells.get(word as usize / 4).copied() else {
+                        continue;
+                    };
+                    let mut copy = cell;
+                    let hit = update(
+                        &mut copy,
+                        access(lane, word, pc as u32, epoch),
+                        write,
+                        |other| {
+                            checks.knows(index, other) || own(other) && other.stamp == pc as u32
+                        },
+                    );
+                    checks.cells[word as usize / 4] = copy;
+                    found = found.or(hit.map(|hit| (lane, word, hit)));
+                }
+                continue;
+            }
+            let mut word = begin;
+            while word < end {
+                let page = word / PAGE;
+                let mut shard = global.shards[page as usize % SHARDS]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                if !shard.contains_key(&page)
+                    && global.pages.fetch_add(1, Ordering::Relaxed) >= PAGES
+                {
+                    break;
+                }
+                let cells = shard
+                    .entry(page)
+                    .or_insert_with(|| Box::new([Cell::default(); PAGE as usize / 4]));
+                let stamp = global.clock.load(Ordering::SeqCst);
+                while word < end && word / PAGE == page {
+                    let hit = update(
+                        &mut cells[(word % PAGE) as usize / 4],
+                        access(lane, word, stamp, epoch),
+                        write,
+                        |other| match u64::from(other.block - 1) == common.number {
+                            true => checks.knows(index, other) || own(other),
+                            false => global.may_be_ordered(
+                                u64::from(other.block - 1),
+                                common.number,
+                                other.stamp,
+                            ),
+                        },
+                    );
+                    found = found.or(hit.map(|hit| (lane, word, hit)));
+                    word += 4;
+                }
+            }
+        }
+        let Some((lane, word, (other, wrote))) = found else {
+            return Ok(());
+        };
+        let [x, y, z] = grid.thread(other.thread.into());
+        let [bx, by, bz] = grid.block(u64::from(other.block - 1));
+        let (this, that) = (
+            if write { "a write" } else { "a read" },
+            if wrote { "wrote" } else { "read" },
+        );
+        let text = format!(
+            "{this} of what thread ({x}, {y}, {z}) of block ({bx}, {by}, {bz}) {that}, and nothing orders the two"
+        );
+        let mut finding = grid.finding(
+            FindingKind::Race,
+            pc,
+            common.id,
+            warp.index * 32 + lane as u32,
+            text,
+        );
+        (finding.address, finding.bytes) = (Some(word.max(located.addresses[lane])), size as u32);
+        self.name_region(&mut finding, shared, located.addresses[lane]);
+        Err(finding.into())
+    }
+
+    fn name_region(&mut self, finding: &mut crate::Finding, shared: bool, address: u64) {
+        if !shared && let Some((id, parameter)) = self.whose(address) {
+            (finding.region, finding.parameter) = (Some(id), parameter);
+        }
+    }
+
+    /// Reads of bytes that nothing has written.
+    fn unwritten(
+        &mut self,
+        warp: &Warp,
+        common: &mut Common,
+        located: &Located,
+        size: u64,
+        kind: Kind,
+        pc: usize,
+    ) -> Result<(), Stop> {
+        let shared = located.space == Space::Shared;
+        for lane in lanes(located.mask) {
+            let address = located.addresses[lane];
+            // One bit for each byte: of the block, or of the region.
+            let (bits, base) = match (shared, &mut common.checks) {
+                (true, Some(checks)) => (checks.written.as_mut_ptr(), 0),
+                _ => match self.written(address) {
+                    Some(found) => found,
+                    None => continue,
+                },
+            };
+            for byte in address - base..address - base + size {
+                // SAFETY: the access is within the region (or the block's shared memory), which has a bit for each byte.
+                let cell = unsafe { AtomicU8::from_ptr(bits.add(byte as usize / 8)) };
+                let bit = 1 << (byte % 8);
+                let is_written = cell.load(Ordering::Relaxed) & bit != 0;
+                if kind != Kind::Store && kind != Kind::StrongStore && !is_written {
+                    let text = if shared {
+                        "a read of shared memory that no thread has written"
+                    } else {
+                        "a read of memory that nothing has written"
+                    };
+                    let mut finding = self.grid.finding(
+                        FindingKind::Unwritten,
+                        pc,
+                        common.id,
+                        warp.index * 32 + lane as u32,
+                        text,
+                    );
+                    (finding.address, finding.bytes) = (Some(address), size as u32);
+                    self.name_region(&mut finding, shared, address);
+                    return Err(finding.into());
+                }
+                if !matches!(kind, Kind::Load | Kind::StrongLoad) && !is_written {
+                    cell.fetch_or(bit, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sectors of 32 bytes of device memory, and turns that shared memory takes.
+    fn profile(&mut self, located: &Located, size: u64, pc: usize) {
+        let line = &mut self.counts.lines[pc];
+        match located.space {
+            Space::Global | Space::Const => {
+                let mut sectors: Vec<u64> = lanes(located.mask)
+                    .flat_map(|lane| {
+                        located.addresses[lane] / 32..=(located.addresses[lane] + size - 1) / 32
+                    })
+                    .collect();
+                sectors.sort_unstable();
+                sectors.dedup();
+                line.sectors += sectors.len() as u64;
+                line.ideal_sectors += (u64::from(located.mask.count_ones()) * size).div_ceil(32);
+            }
+            Space::Shared => {
+                // 128 bytes at a time: all lanes, halves or quarters of the warp. Lanes that use the same word share it.
+                let together = (128 / size).clamp(1, 32) as usize;
+                for group in (0..32).step_by(together) {
+                    let mut words: Vec<u64> = lanes(located.mask)
+                        .filter(|lane| (group..group + together).contains(lane))
+                        .flat_map(|lane| {
+                            located.addresses[lane] / 4..=(located.addresses[lane] + size - 1) / 4
+                        })
+                        .collect();
+                    words.sort_unstable();
+                    words.dedup();
+                    let mut banks = [0u64; 32];
+                    for word in words {
+                        banks[word as usize % 32] += 1;
+                    }
+                    line.bank_conflicts += banks.into_iter().max().unwrap_or(0).saturating_sub(1);
+                }
+            }
+            _ => {}
+        }
+    }
+}

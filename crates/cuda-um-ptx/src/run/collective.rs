@@ -1,0 +1,872 @@
+//! Instructions with effects beyond the registers of one lane: atomics, shuffles, votes, barriers, matrices, clocks.
+
+#![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use super::Worker;
+use super::block::{Common, Warp};
+use super::exec::{Flow, Stop};
+use super::fragments::{Fragment, State};
+use super::memory::{Kind, Located, get, lanes, locate, set};
+use crate::launch::FindingKind;
+use crate::math::float::{self, Bf16, Extreme, F16, Float};
+use crate::math::{Mode, halves, mma};
+use crate::program::{AtomicOp, Clock, Extra, Inst, Mbarrier, Scalar, Shuffle, Slot, Vote};
+use crate::syntax::Type;
+
+/// An instruction that is a function of one lane.
+pub(crate) fn scalar(warp: &mut Warp, function: &Scalar, d: Slot, sources: &[Slot], mask: u32) {
+    for lane in lanes(mask) {
+        let mut values = [0; 4];
+        for (value, slot) in values.iter_mut().zip(sources) {
+            *value = get(warp, *slot, lane);
+        }
+        set(warp, d, lane, function(values));
+    }
+}
+
+fn words(warp: &Warp, slots: &[Slot]) -> [[u32; 32]; 8] {
+    let mut all = [[0; 32]; 8];
+    for (words, slot) in all.iter_mut().zip(slots) {
+        *words = warp.words[slot.index as usize];
+    }
+    all
+}
+
+fn longs(warp: &Warp, slots: &[Slot]) -> [[u64; 32]; 8] {
+    let mut all = [[0; 32]; 8];
+    for (longs, slot) in all.iter_mut().zip(slots) {
+        *longs = warp.longs[slot.index as usize];
+    }
+    all
+}
+
+impl Worker<'_> {
+    /// Whether all lanes of `members` that are alive have come; otherwise the fragment waits for them.
+    fn together(
+        &mut self,
+        warp: &Warp,
+        common: &mut Common,
+        fragment: &mut Fragment,
+        members: Slot,
+        mask: u32,
+        pc: usize,
+    ) -> Result<Option<u32>, Stop> {
+        let members = get(warp, members, mask.trailing_zeros() as usize) as u32;
+        if self.checks.barriers && mask & !members != 0 {
+            let thread = warp.index * 32 + (mask & !members).trailing_zeros();
+            let text =
+                format!("the lane is not in the mask {members:#010x} of lanes that take part");
+            return Err(self
+                .grid
+                .finding(FindingKind::Barrier, pc, common.id, thread, text)
+                .into());
+        }
+        let alive = warp.fragments.alive() | fragment.mask;
+        if members & alive & !mask == 0 {
+            if let Some(checks) = &mut common.checks {
+                checks.synchronize(warp.index);
+            }
+            return Ok(Some(members & mask));
+        }
+        fragment.state = State::Lanes { barrier: None };
+        Ok(None)
+    }
+
+    pub fn finish_reduction(
+        &mut self,
+        warp: &mut Warp,
+        common: &Common,
+        id: u8,
+        extra: u32,
+        mask: u32,
+    ) {
+        if let Extra::Barrier {
+            reduce: Some((op, d, ..)),
+            ..
+        } = &self.grid.program.extras[extra as usize]
+        {
+            let value = common.barriers.reduction(id, *op);
+            for lane in lanes(mask) {
+                set(warp, *d, lane, value.into());
+            }
+        }
+    }
+
+    #[inline(never)]
+    pub fn extra(
+        &mut self,
+        warp: &mut Warp,
+        common: &mut Common,
+        fragment: &mut Fragment,
+        inst: &Inst,
+        mask: u32,
+        pc: usize,
+    ) -> Result<Flow, Stop> {
+        let grid = self.grid;
+        let each = |warp: &mut Warp, d: Slot, mask: u32, f: &dyn Fn(usize) -> u64| {
+            for lane in lanes(mask) {
+                set(warp, d, lane, f(lane));
+            }
+        };
+        match &grid.program.extras[inst.d as usize] {
+            Extra::Scalar {
+                function,
+                d,
+                sources,
+            } => scalar(warp, function, *d, sources, mask),
+            &Extra::Carry {
+                d,
+                a,
+                b,
+                subtract,
+                carry_in,
+                carry_out,
+            } => {
+                let mut carries = warp.preds[inst.a as usize];
+                for lane in lanes(mask) {
+                    let (x, y) = (get(warp, a, lane), get(warp, b, lane));
+                    let carry = i128::from(carry_in && carries >> lane & 1 != 0);
+                    let sum = if subtract {
+                        i128::from(x) - i128::from(y) - carry
+                    } else {
+                        i128::from(x) + i128::from(y) + carry
+                    };
+                    set(warp, d, lane, sum as u64 & a.mask());
+                    let out = u32::from(sum < 0 || sum > i128::from(a.mask()));
+                    carries = carries & !(1 << lane) | out << lane;
+                }
+                if carry_out {
+                    warp.preds[inst.a as usize] = carries;
+                }
+            }
+            Extra::Atomic {
+                address,
+                op,
+                kind,
+                d,
+                b,
+                c,
+            } => {
+                let bytes = kind.bytes();
+                let size = bytes * b.len() as u64;
+                let located = locate(self, warp, common, address, size, mask, true, pc)?;
+                self.account(warp, common, &located, size, Kind::Atomic, pc)?;
+                for lane in lanes(mask) {
+                    for (element, (&b, &d)) in b.iter().zip(d).enumerate() {
+                        let (value, other) =
+                            (get(warp, b, lane), c.map_or(0, |c| get(warp, c, lane)));
+                        let pointer =
+                            pointer(&located, lane, size).wrapping_add(element * bytes as usize);
+                        let old = if located.mask >> lane & 1 == 0 {
+                            0
+                        } else if pointer.addr() as u64 & (bytes - 1) == 0 {
+                            // SAFETY: `locate` found an element there, which is aligned.
+                            unsafe { atomic(pointer, *op, *kind, value, other) }
+                        } else {
+                            let thread = warp.index * 32 + lane as u32;
+                            return Err(grid
+                                .finding(
+                                    FindingKind::Misaligned,
+                                    pc,
+                                    common.id,
+                                    thread,
+                                    "an atomic operation on an address that is not aligned",
+                                )
+                                .into());
+                        };
+                        if let Some(d) = d {
+                            set(warp, d, lane, old);
+                        }
+                    }
+                }
+            }
+            &Extra::Shuffle {
+                mode,
+                d,
+                p,
+                a,
+                b,
+                c,
+                members,
+            } => {
+                let mask = match members {
+                    Some(members) => {
+                        match self.together(warp, common, fragment, members, mask, pc)? {
+                            Some(mask) => mask,
+                            None => return Ok(Flow::Again),
+                        }
+                    }
+                    None => mask,
+                };
+                let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
+                for lane in lanes(mask) {
+                    let (by, control) = (
+                        get(warp, b, lane) as usize & 31,
+                        get(warp, c, lane) as usize,
+                    );
+                    let (segment, clamp) = (control >> 8 & 31, control & 31);
+                    // 9.7.9.6: the least or greatest lane of the segment.
+                    let bound = lane & segment | clamp & !segment;
+                    let (from, inside) = match mode {
+                        Shuffle::Up => (
+                            lane.wrapping_sub(by),
+                            lane as isize - by as isize >= bound as isize,
+                        ),
+                        Shuffle::Down => (lane + by, lane + by <= bound),
+                        Shuffle::Butterfly => (lane ^ by, lane ^ by <= bound),
+                        Shuffle::Index => (
+                            lane & segment | by & !segment,
+                            lane & segment | by & !segment <= bound,
+                        ),
+                    };
+                    let from = if inside { from & 31 } else { lane };
+                    set(warp, d, lane, values[from]);
+                    if let Some(p) = p {
+                        set(warp, p, lane, inside.into());
+                    }
+                }
+            }
+            &Extra::Vote {
+                mode,
+                d,
+                source,
+                negated,
+                members,
+            } => {
+                let mask = match members {
+                    Some(members) => {
+                        match self.together(warp, common, fragment, members, mask, pc)? {
+                            Some(mask) => mask,
+                            None => return Ok(Flow::Again),
+                        }
+                    }
+                    None => mask,
+                };
+                let votes =
+                    (warp.preds[source.index as usize] ^ u32::from(negated).wrapping_neg()) & mask;
+                let result = match mode {
+                    Vote::All => u32::from(votes == mask),
+                    Vote::Any => u32::from(votes != 0),
+                    Vote::Uniform => u32::from(votes == mask || votes == 0),
+                    Vote::Ballot => votes,
+                };
+                each(warp, d, mask, &|_| result.into());
+            }
+            &Extra::Match {
+                all,
+                d,
+                p,
+                a,
+                members,
+            } => {
+                let Some(mask) = self.together(warp, common, fragment, members, mask, pc)? else {
+                    return Ok(Flow::Again);
+                };
+                let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
+                let same = |lane: usize| {
+                    lanes(mask)
+                        .filter(|&other| values[other] == values[lane])
+                        .fold(0u32, |all, other| all | 1 << other)
+                };
+                let whole = lanes(mask).all(|lane| same(lane) == mask);
+                each(warp, d, mask, &|lane| {
+                    if all {
+                        if whole { mask.into() } else { 0 }
+                    } else {
+                        same(lane).into()
+                    }
+                });
+                if let Some(p) = p {
+                    each(warp, p, mask, &|_| whole.into());
+                }
+            }
+            Extra::Redux {
+                function,
+                d,
+                a,
+                members,
+            } => {
+                let Some(mask) = self.together(warp, common, fragment, *members, mask, pc)? else {
+                    return Ok(Flow::Again);
+                };
+                let values: Vec<u64> = lanes(mask).map(|lane| get(warp, *a, lane)).collect();
+                let result = values
+                    .into_iter()
+                    .reduce(|all, value| function([all, value, 0, 0]))
+                    .unwrap_or(0);
+                each(warp, *d, mask, &|_| result);
+            }
+            &Extra::Elect { d, p, members } => {
+                let Some(mask) = self.together(warp, common, fragment, members, mask, pc)? else {
+                    return Ok(Flow::Again);
+                };
+                let leader = mask.trailing_zeros() as usize;
+                if let Some(d) = d {
+                    each(warp, d, mask, &|_| leader as u64);
+                }
+                each(warp, p, mask, &|lane| u64::from(lane == leader));
+            }
+            &Extra::ActiveMask { d } => each(warp, d, mask, &|_| mask.into()),
+            &Extra::WarpBarrier { members } => {
+                let names = get(warp, members, mask.trailing_zeros() as usize) as u32;
+                if self
+                    .together(warp, common, fragment, members, mask, pc)?
+                    .is_none()
+                {
+                    fragment.state = State::Lanes {
+                        barrier: Some(names),
+                    };
+                    return Ok(Flow::Again);
+                }
+            }
+            Extra::Barrier {
+                id,
+                count,
+                arrive,
+                reduce,
+            } => {
+                let first = mask.trailing_zeros() as usize;
+                let id = get(warp, *id, first) as u8 & 15;
+                let count = count.map(|count| get(warp, count, first) as u32);
+                let values = match reduce {
+                    Some((_, _, source, negated)) => {
+                        warp.preds[source.index as usize] ^ u32::from(*negated).wrapping_neg()
+                    }
+                    None => 0,
+                };
+                let phase = common.barriers.phase(id);
+                let fresh = common
+                    .barriers
+                    .arrive(id, warp.index, mask, count, pc as u32, values);
+                let thread = warp.index * 32 + first as u32;
+                if !fresh && self.checks.barriers {
+                    return Err(grid
+                        .finding(
+                            FindingKind::Barrier,
+                            pc,
+                            common.id,
+                            thread,
+                            format!("the thread has arrived at barrier {id} already"),
+                        )
+                        .into());
+                }
+                if self.checks.barriers && common.barriers.elsewhere(id, warp.index, pc as u32) {
+                    let text = "lanes of the warp wait at another barrier: not all threads of the block reach the same one";
+                    return Err(grid
+                        .finding(FindingKind::Barrier, pc, common.id, thread, text)
+                        .into());
+                }
+                if let Some(checks) = &mut common.checks {
+                    checks.arrive(id, warp.index);
+                }
+                let missing = self.look_at_barrier(common, id.into());
+                if let Some(missing) = missing {
+                    self.missing(common, missing)?;
+                }
+                if mask != fragment.mask {
+                    // The other lanes go on; a guard parts them.
+                    let rest = fragment.mask & !mask;
+                    warp.fragments.all.push(Fragment {
+                        pc: pc as u32 + 1,
+                        mask: rest,
+                        frames: fragment.frames.clone(),
+                        state: State::Ready,
+                        turn: 0,
+                    });
+                    fragment.mask = mask;
+                }
+                if *arrive {
+                    return Ok(Flow::Next);
+                }
+                fragment.state = State::Barrier {
+                    id,
+                    phase,
+                    reduce: reduce.is_some().then_some(inst.d),
+                };
+                return Ok(Flow::Wait);
+            }
+            Extra::CopyAsync {
+                to,
+                from,
+                bytes,
+                size,
+                ignore,
+            } => {
+                let size_of = u64::from(*bytes);
+                let target = locate(self, warp, common, to, size_of, mask, true, pc)?;
+                let reads = lanes(mask).filter(|&lane| {
+                    let ignored =
+                        ignore.is_some_and(|(p, negated)| (get(warp, p, lane) != 0) != negated);
+                    !ignored && size.is_none_or(|size| get(warp, size, lane) != 0)
+                });
+                let reads = reads.fold(0, |all, lane| all | 1 << lane);
+                let counts: [usize; 32] = std::array::from_fn(|lane| {
+                    if reads >> lane & 1 == 0 {
+                        0
+                    } else {
+                        size.map_or(u64::from(*bytes), |size| get(warp, size, lane))
+                            .min(size_of) as usize
+                    }
+                });
+                // The copy is a read and a write of the thread.
+                let source = if reads != 0 {
+                    Some(locate(self, warp, common, from, size_of, reads, false, pc)?)
+                } else {
+                    None
+                };
+                if let Some(source) = &source {
+                    self.account(warp, common, source, size_of, Kind::Load, pc)?;
+                }
+                self.account(warp, common, &target, size_of, Kind::Store, pc)?;
+                for lane in lanes(target.mask) {
+                    let mut buffer = [0u8; 16];
+                    if let Some(source) = &source
+                        && source.mask >> lane & 1 != 0
+                    {
+                        // SAFETY: `locate` found that many readable bytes.
+                        unsafe {
+                            pointer(source, lane, size_of)
+                                .copy_to_nonoverlapping(buffer.as_mut_ptr(), counts[lane])
+                        };
+                    }
+                    // SAFETY: `locate` found that many writable bytes.
+                    unsafe {
+                        pointer(&target, lane, size_of)
+                            .copy_from_nonoverlapping(buffer.as_ptr(), *bytes as usize)
+                    };
+                }
+            }
+            Extra::Mbarrier {
+                op,
+                address,
+                d,
+                operand,
+            } => return self.mbarrier(warp, common, *op, *address, *d, *operand, mask, pc),
+            Extra::Matrix {
+                address,
+                slots,
+                transposed,
+                store,
+            } => {
+                let rows = if slots.len() == 4 {
+                    u32::MAX
+                } else {
+                    (1 << (8 * slots.len())) - 1
+                };
+                if mask != u32::MAX {
+                    return self.whole_warp(warp, common, fragment, mask, pc);
+                }
+                let located = locate(self, warp, common, address, 16, rows, *store, pc)?;
+                self.account(
+                    warp,
+                    common,
+                    &located,
+                    16,
+                    if *store { Kind::Store } else { Kind::Load },
+                    pc,
+                )?;
+                for (matrix, &slot) in slots.iter().enumerate() {
+                    for lane in 0..32 {
+                        let mut value = 0;
+                        for (half, (row, column)) in mma::matrix_elements(lane, *transposed)
+                            .into_iter()
+                            .enumerate()
+                        {
+                            let of = matrix * 8 + row;
+                            if located.mask >> of & 1 == 0 {
+                                continue;
+                            }
+                            let element = pointer(&located, of, 16)
+                                .wrapping_add(column * 2)
+                                .cast::<u16>();
+                            if *store {
+                                let word = warp.words[slot.index as usize][lane];
+                                // SAFETY: `locate` found 16 writable bytes for the row.
+                                unsafe { element.write_unaligned((word >> (16 * half)) as u16) };
+                            } else {
+                                // SAFETY: `locate` found 16 readable bytes for the row.
+                                value |=
+                                    u32::from(unsafe { element.read_unaligned() }) << (16 * half);
+                            }
+                        }
+                        if !store {
+                            warp.words[slot.index as usize][lane] = value;
+                        }
+                    }
+                }
+            }
+            Extra::MoveMatrix { d, a } => {
+                if mask != u32::MAX {
+                    return self.whole_warp(warp, common, fragment, mask, pc);
+                }
+                let a = warp.words[a.index as usize];
+                let element = |row: usize, column: usize| {
+                    a[row * 4 + column / 2] >> (16 * (column % 2)) & 0xffff
+                };
+                warp.words[d.index as usize] = std::array::from_fn(|lane| {
+                    let [(r0, c0), (r1, c1)] = mma::matrix_elements(lane, true);
+                    element(r0, c0) | element(r1, c1) << 16
+                });
+            }
+            Extra::Mma { form, d, a, b, c } => {
+                if mask != u32::MAX {
+                    return self.whole_warp(warp, common, fragment, mask, pc);
+                }
+                let (a, b, c) = (words(warp, a), words(warp, b), words(warp, c));
+                let result = mma::mma(*form, &a, &b, &c);
+                for (slot, values) in d.iter().zip(result) {
+                    warp.words[slot.index as usize] = values;
+                }
+            }
+            Extra::MmaDouble { m, k, d, a, b, c } => {
+                if mask != u32::MAX {
+                    return self.whole_warp(warp, common, fragment, mask, pc);
+                }
+                let (a, b, c) = (longs(warp, a), longs(warp, b), longs(warp, c));
+                let result = mma::mma_f64(*m, *k, &a, &b, &c);
+                for (slot, values) in d.iter().zip(result) {
+                    warp.longs[slot.index as usize] = values;
+                }
+            }
+            &Extra::Clock { d, clock, shift } => {
+                let now = match clock {
+                    // A cycle for each instruction of the worker.
+                    Clock::Cycles => self.counts.report.instructions + warp.fragments.clock(),
+                    Clock::Nanoseconds => grid.memory.now().as_nanos() as u64,
+                };
+                each(warp, d, mask, &|_| now >> shift);
+            }
+            Extra::Sleep => return Ok(Flow::Yield),
+            Extra::Fence => fence(Ordering::SeqCst),
+            &Extra::Copy { from, to, bytes } => {
+                for lane in lanes(mask) {
+                    let base = lane * grid.program.local_bytes;
+                    let from = base + from as usize;
+                    warp.local
+                        .copy_within(from..from + bytes as usize, base + to as usize);
+                }
+            }
+            &Extra::Print {
+                format,
+                arguments,
+                result,
+            } => {
+                for lane in lanes(mask) {
+                    let count = self.print(warp, common, lane, format, arguments, pc)?;
+                    if let Some(result) = result {
+                        let at = lane * grid.program.local_bytes + result as usize;
+                        warp.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+                    }
+                }
+            }
+            &Extra::Assert {
+                message,
+                file,
+                line,
+            } => {
+                let lane = mask.trailing_zeros() as usize;
+                let text = self.assertion(warp, common, lane, [message, file, line], pc)?;
+                return Err(grid
+                    .finding(
+                        FindingKind::Assert,
+                        pc,
+                        common.id,
+                        warp.index * 32 + lane as u32,
+                        text,
+                    )
+                    .into());
+            }
+            &Extra::SetConditional { handle, value } => {
+                for lane in lanes(mask) {
+                    let local = &warp.local[lane * grid.program.local_bytes..];
+                    let field = |at: u32, bytes: usize| {
+                        let field = local[at as usize..][..bytes].iter().rev();
+                        field.fold(0, |number, &byte| number << 8 | u64::from(byte))
+                    };
+                    let (handle, value) = (field(handle, 8), field(value, 4) as u32);
+                    if !grid.memory.set_conditional(handle, value) {
+                        let text = format!("no graph has a condition {handle:#x}");
+                        let thread = warp.index * 32 + lane as u32;
+                        let kind = FindingKind::Denied;
+                        return Err(grid.finding(kind, pc, common.id, thread, text).into());
+                    }
+                }
+            }
+            Extra::Trap => {
+                let thread = warp.index * 32 + mask.trailing_zeros();
+                return Err(grid
+                    .finding(
+                        FindingKind::Trap,
+                        pc,
+                        common.id,
+                        thread,
+                        "the kernel ends itself",
+                    )
+                    .into());
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Instructions of all lanes of a warp wait for those that are elsewhere; a lane that has ended never comes.
+    fn whole_warp(
+        &mut self,
+        warp: &Warp,
+        common: &Common,
+        fragment: &mut Fragment,
+        mask: u32,
+        pc: usize,
+    ) -> Result<Flow, Stop> {
+        let alive = warp.fragments.alive() | fragment.mask;
+        if alive != u32::MAX || mask != fragment.mask {
+            let lane = if alive != u32::MAX {
+                (!alive).trailing_zeros()
+            } else {
+                (!mask).trailing_zeros()
+            };
+            let text =
+                "the instruction needs all 32 lanes of the warp, and this one does not take part";
+            return Err(self
+                .grid
+                .finding(
+                    FindingKind::Barrier,
+                    pc,
+                    common.id,
+                    warp.index * 32 + lane,
+                    text,
+                )
+                .into());
+        }
+        fragment.state = State::Lanes { barrier: None };
+        Ok(Flow::Again)
+    }
+
+    /// 9.7.13.15: phase (1 bit), expected arrivals (20), pending arrivals (20), and bytes that are on the way (23, signed).
+    #[expect(clippy::too_many_arguments, reason = "as many operands")]
+    fn mbarrier(
+        &mut self,
+        warp: &mut Warp,
+        common: &mut Common,
+        op: Mbarrier,
+        address: crate::program::Address,
+        d: Option<Slot>,
+        operand: Option<Slot>,
+        mask: u32,
+        pc: usize,
+    ) -> Result<Flow, Stop> {
+        const COUNT: u64 = (1 << 20) - 1;
+        const BYTES: u64 = (1 << 23) - 1;
+        if op == Mbarrier::Pending {
+            for lane in lanes(mask) {
+                let state = operand.map_or(0, |slot| get(warp, slot, lane));
+                if let Some(d) = d {
+                    set(warp, d, lane, state >> 23 & COUNT);
+                }
+            }
+            return Ok(Flow::Next);
+        }
+        let located = locate(self, warp, common, &address, 8, mask, true, pc)?;
+        self.account(warp, common, &located, 8, Kind::Atomic, pc)?;
+        let mut waits = false;
+        for lane in lanes(located.mask) {
+            let cell = pointer(&located, lane, 8).cast::<u64>();
+            // SAFETY: `locate` found 8 bytes there, of this block's shared memory.
+            let old = unsafe { cell.read_unaligned() };
+            let value = operand.map(|slot| get(warp, slot, lane));
+            let pack = |phase: u64, expected: u64, pending: u64, bytes: u64| {
+                phase << 63 | (expected & COUNT) << 43 | (pending & COUNT) << 23 | bytes & BYTES
+            };
+            let (phase, expected, pending, bytes) =
+                (old >> 63, old >> 43 & COUNT, old >> 23 & COUNT, old & BYTES);
+            // The phase ends with the last arrival, when no bytes are missing.
+            let settle = |phase: u64, expected: u64, pending: u64, bytes: u64| match (
+                pending & COUNT,
+                bytes & BYTES,
+            ) {
+                (0, 0) => pack(phase ^ 1, expected, expected, 0),
+                _ => pack(phase, expected, pending, bytes),
+            };
+            let new = match op {
+                Mbarrier::Init => {
+                    let count = value.unwrap_or(1);
+                    pack(0, count, count, 0)
+                }
+                Mbarrier::Inval => 0,
+                Mbarrier::ExpectTx => pack(
+                    phase,
+                    expected,
+                    pending,
+                    bytes.wrapping_add(value.unwrap_or(0)),
+                ),
+                Mbarrier::CompleteTx => settle(
+                    phase,
+                    expected,
+                    pending,
+                    bytes.wrapping_sub(value.unwrap_or(0)),
+                ),
+                Mbarrier::Arrive { drop, expect, .. } => {
+                    let count = if expect { 1 } else { value.unwrap_or(1) };
+                    let bytes = if expect {
+                        bytes.wrapping_add(value.unwrap_or(0))
+                    } else {
+                        bytes
+                    };
+                    settle(
+                        phase,
+                        expected.wrapping_sub(u64::from(drop)),
+                        pending.wrapping_sub(count),
+                        bytes,
+                    )
+                }
+                Mbarrier::Wait { .. } | Mbarrier::Pending => old,
+            };
+            if let Mbarrier::Wait { parity } = op {
+                let asked = value.unwrap_or(0);
+                let asked = if parity { asked & 1 } else { asked >> 63 };
+                let done = phase != asked;
+                waits |= !done;
+                if let Some(d) = d {
+                    set(warp, d, lane, done.into());
+                }
+            } else {
+                // SAFETY: as above.
+                unsafe { cell.write_unaligned(new) };
+                if let Some(d) = d {
+                    set(warp, d, lane, old);
+                }
+            }
+        }
+        Ok(if waits { Flow::Yield } else { Flow::Next })
+    }
+}
+
+fn pointer(located: &Located, lane: usize, size: u64) -> *mut u8 {
+    if located.row {
+        located.pointers[0].wrapping_add(lane * size as usize)
+    } else {
+        located.pointers[lane]
+    }
+}
+
+/// 9.7.13.5 atom: the old value.
+///
+/// # Safety
+/// There is an element of `kind`, aligned.
+unsafe fn atomic(pointer: *mut u8, op: AtomicOp, kind: Type, value: u64, other: u64) -> u64 {
+    let new = |old: u64| update(op, kind, old, value, other);
+    match kind.bytes() {
+        8 => {
+            // SAFETY: the caller's promise.
+            let cell = unsafe { AtomicU64::from_ptr(pointer.cast()) };
+            cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(new(old)))
+                .unwrap_or_else(|old| old)
+        }
+        4 => {
+            // SAFETY: the caller's promise.
+            let cell = unsafe { AtomicU32::from_ptr(pointer.cast()) };
+            cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
+                Some(new(old.into()) as u32)
+            })
+            .unwrap_or_else(|old| old)
+            .into()
+        }
+        _ => {
+            // SAFETY: the caller's promise.
+            let cell = unsafe { std::sync::atomic::AtomicU16::from_ptr(pointer.cast()) };
+            cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
+                Some(new(old.into()) as u16)
+            })
+            .unwrap_or_else(|old| old)
+            .into()
+        }
+    }
+}
+
+fn update(op: AtomicOp, kind: Type, old: u64, value: u64, other: u64) -> u64 {
+    let add = |kind: Type, old: u64, value: u64| match kind {
+        Type::F32 => float::add::<f32>(
+            Float::from_bits(old),
+            Float::from_bits(value),
+            Mode::default(),
+        )
+        .bits(),
+        Type::F64 => float::add::<f64>(
+            Float::from_bits(old),
+            Float::from_bits(value),
+            Mode::default(),
+        )
+        .bits(),
+        Type::F16 => float::add::<F16>(
+            Float::from_bits(old),
+            Float::from_bits(value),
+            Mode::default(),
+        )
+        .bits(),
+        Type::Bf16 => float::add::<Bf16>(
+            Float::from_bits(old),
+            Float::from_bits(value),
+            Mode::default(),
+        )
+        .bits(),
+        _ => old.wrapping_add(value),
+    };
+    let packed = |f: &dyn Fn([u16; 2]) -> u16| halves([old as u32, value as u32], f).into();
+    let half = |kind: Type, least: bool, [a, b]: [u16; 2]| match (kind, least) {
+        (Type::F16 | Type::F16x2, true) => float::min(F16(a), F16(b), Extreme::default()).0,
+        (Type::F16 | Type::F16x2, false) => float::max(F16(a), F16(b), Extreme::default()).0,
+        (_, true) => float::min(Bf16(a), Bf16(b), Extreme::default()).0,
+        (_, false) => float::max(Bf16(a), Bf16(b), Extreme::default()).0,
+    };
+    let wide = kind.bytes() == 8;
+    match op {
+        AtomicOp::And => old & value,
+        AtomicOp::Or => old | value,
+        AtomicOp::Xor => old ^ value,
+        AtomicOp::Exchange => value,
+        AtomicOp::Compare => {
+            if old == value {
+                other
+            } else {
+                old
+            }
+        }
+        AtomicOp::Add if kind == Type::F16x2 => {
+            packed(&|[a, b]| add(Type::F16, a.into(), b.into()) as u16)
+        }
+        AtomicOp::Add if kind == Type::Bf16x2 => {
+            packed(&|[a, b]| add(Type::Bf16, a.into(), b.into()) as u16)
+        }
+        AtomicOp::Add => add(kind, old, value),
+        AtomicOp::Inc => {
+            if old as u32 >= value as u32 {
+                0
+            } else {
+                old + 1
+            }
+        }
+        AtomicOp::Dec => {
+            if old as u32 == 0 || old as u32 > value as u32 {
+                value
+            } else {
+                old - 1
+            }
+        }
+        AtomicOp::Min | AtomicOp::Max => {
+            let least = op == AtomicOp::Min;
+            let first = match (kind.signed(), wide) {
+                _ if matches!(kind, Type::F16x2 | Type::Bf16x2) => {
+                    return packed(&|pair| half(kind, least, pair));
+                }
+                _ if matches!(kind, Type::F16 | Type::Bf16) => {
+                    return half(kind, least, [old as u16, value as u16]).into();
+                }
+                (true, true) => (old as i64) < value as i64,
+                (true, false) => (old as i32) < value as i32,
+                _ => old < value,
+            };
+            if first == least { old } else { value }
+        }
+    }
+}

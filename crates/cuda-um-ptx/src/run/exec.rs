@@ -1,0 +1,700 @@
+//! The loop over instructions: one dispatch a warp instruction, then a loop over lanes that becomes vector instructions.
+//!
+//! Lanes are taken eight at a time, all sources before the result is written, so that a result may be one of the sources.
+
+#![expect(
+    unsafe_code,
+    reason = "the loop is compiled for CPUs with AVX2 and FMA, too"
+)]
+
+use super::Worker;
+use super::block::{Common, Warp};
+use super::fragments::{Fragment, State};
+use super::memory::{load, store};
+use crate::launch::{Failure, Finding, FindingKind};
+use crate::math::convert::{self, Rules};
+use crate::math::float::{self, Extreme};
+use crate::math::{Mode, Type};
+use crate::program::{Code, Extra, Inst};
+
+/// The launch is over.
+pub(crate) struct Stop(pub Box<Failure>);
+
+impl From<Box<Finding>> for Stop {
+    fn from(finding: Box<Finding>) -> Self {
+        Self(Box::new(Failure::Finding(finding)))
+    }
+}
+
+/// Why a fragment does not go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Another one may be next.
+    Stopped,
+    /// Its lanes have ended.
+    Ended,
+    /// It waits for what another warp or block does.
+    Yield,
+}
+
+/// What an instruction with effects beyond registers does to the flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Next,
+    /// The same instruction again, when other lanes have come; the state is set.
+    Again,
+    /// The next instruction, when a barrier is complete; the state is set.
+    Wait,
+    Yield,
+}
+
+impl Worker<'_> {
+    /// Runs the fragments of a warp until all wait or the turn is over. Whether any ran.
+    pub fn run_warp(
+        &mut self,
+        warp: &mut Warp,
+        common: &mut Common,
+        turn: u64,
+    ) -> Result<bool, Stop> {
+        let (mut left, mut ran) = (turn, false);
+        while left > 0 {
+            let Some((mut fragment, limit, quota)) = warp.fragments.next(&common.barriers) else {
+                break;
+            };
+            ran = true;
+            if let State::Barrier {
+                id,
+                reduce: Some(extra),
+                ..
+            } = fragment.state
+            {
+                self.finish_reduction(warp, common, id, extra, fragment.mask);
+            }
+            fragment.state = State::Ready;
+            self.refill(fragment.pc)?;
+            let quota = quota.min(left).min(self.budget);
+            let (event, used) = execute_best(self, warp, common, &mut fragment, limit, quota)?;
+            self.budget -= used;
+            left -= used;
+            warp.fragments.executed(used);
+            if event != Event::Ended {
+                warp.fragments.all.push(fragment);
+            }
+            if event == Event::Yield {
+                break;
+            }
+        }
+        Ok(ran)
+    }
+
+    /// Takes instructions from those that are left to the launch.
+    fn refill(&mut self, pc: u32) -> Result<(), Stop> {
+        use std::sync::atomic::Ordering::Relaxed;
+        if self.budget > 0 {
+            return Ok(());
+        }
+        let left = self
+            .grid
+            .left
+            .fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(1 << 20)));
+        self.budget = left.unwrap_or(0).min(1 << 20);
+        if self.budget > 0 {
+            return Ok(());
+        }
+        let program = self.grid.program;
+        Err(Stop(Box::new(Failure::Limit {
+            kernel: program.name.clone(),
+            limit: self.grid.launch.instructions,
+            line: program.places[pc as usize].line,
+        })))
+    }
+}
+
+type Executed = Result<(Event, u64), Stop>;
+
+#[cfg(target_arch = "x86_64")]
+fn execute_best(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    fragment: &mut Fragment,
+    limit: u32,
+    quota: u64,
+) -> Executed {
+    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+    fn execute_avx2(
+        worker: &mut Worker,
+        warp: &mut Warp,
+        common: &mut Common,
+        fragment: &mut Fragment,
+        limit: u32,
+        quota: u64,
+    ) -> Executed {
+        execute(worker, warp, common, fragment, limit, quota)
+    }
+    if is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("f16c")
+    {
+        // SAFETY: the CPU has the features; each CPU with BMI2 and AVX2 has BMI1, LZCNT and POPCNT.
+        unsafe { execute_avx2(worker, warp, common, fragment, limit, quota) }
+    } else {
+        execute(worker, warp, common, fragment, limit, quota)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn execute_best(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    fragment: &mut Fragment,
+    limit: u32,
+    quota: u64,
+) -> Executed {
+    execute(worker, warp, common, fragment, limit, quota)
+}
+
+#[inline(always)]
+fn eight<T: Copy>(lanes: &[T; 32], part: usize) -> [T; 8] {
+    let (parts, _) = lanes.as_chunks::<8>();
+    parts[part]
+}
+
+/// Writes the lanes of `mask`.
+#[inline(always)]
+fn put<T: Copy>(d: &mut [T; 32], part: usize, values: [T; 8], mask: u32) {
+    let (parts, _) = d.as_chunks_mut::<8>();
+    let d = &mut parts[part];
+    if mask == u32::MAX {
+        *d = values;
+    } else {
+        for i in 0..8 {
+            let bit = 1 << (part * 8 + i);
+            d[i] = if mask & bit != 0 { values[i] } else { d[i] };
+        }
+    }
+}
+
+#[inline(always)]
+fn one<A: Copy>(file: &mut [[A; 32]], inst: &Inst, mask: u32, f: impl Fn(A) -> A) {
+    for part in 0..4 {
+        let a = eight(&file[inst.a as usize], part);
+        put(&mut file[inst.d as usize], part, a.map(&f), mask);
+    }
+}
+
+#[inline(always)]
+fn two<A: Copy>(file: &mut [[A; 32]], inst: &Inst, mask: u32, f: impl Fn(A, A) -> A) {
+    for part in 0..4 {
+        let (a, b) = (
+            eight(&file[inst.a as usize], part),
+            eight(&file[inst.b as usize], part),
+        );
+        put(
+            &mut file[inst.d as usize],
+            part,
+            std::array::from_fn(|i| f(a[i], b[i])),
+            mask,
+        );
+    }
+}
+
+#[inline(always)]
+fn three<A: Copy>(file: &mut [[A; 32]], inst: &Inst, mask: u32, f: impl Fn(A, A, A) -> A) {
+    for part in 0..4 {
+        let (a, b) = (
+            eight(&file[inst.a as usize], part),
+            eight(&file[inst.b as usize], part),
+        );
+        let c = eight(&file[inst.c as usize], part);
+        put(
+            &mut file[inst.d as usize],
+            part,
+            std::array::from_fn(|i| f(a[i], b[i], c[i])),
+            mask,
+        );
+    }
+}
+
+/// From one file to the other.
+#[inline(always)]
+fn across<A: Copy, D: Copy>(
+    from: &[[A; 32]],
+    to: &mut [[D; 32]],
+    inst: &Inst,
+    mask: u32,
+    f: impl Fn(A, A) -> D,
+) {
+    for part in 0..4 {
+        let (a, b) = (
+            eight(&from[inst.a as usize], part),
+            eight(&from[inst.b as usize], part),
+        );
+        put(
+            &mut to[inst.d as usize],
+            part,
+            std::array::from_fn(|i| f(a[i], b[i])),
+            mask,
+        );
+    }
+}
+
+#[inline(always)]
+fn wide_mad(
+    words: &[[u32; 32]],
+    longs: &mut [[u64; 32]],
+    inst: &Inst,
+    mask: u32,
+    f: impl Fn(u32, u32, u64) -> u64,
+) {
+    for part in 0..4 {
+        let (a, b) = (
+            eight(&words[inst.a as usize], part),
+            eight(&words[inst.b as usize], part),
+        );
+        let c = eight(&longs[inst.c as usize], part);
+        put(
+            &mut longs[inst.d as usize],
+            part,
+            std::array::from_fn(|i| f(a[i], b[i], c[i])),
+            mask,
+        );
+    }
+}
+
+/// A comparison: a bit for each lane; `c` negates it.
+#[inline(always)]
+fn test<A: Copy>(
+    file: &[[A; 32]],
+    preds: &mut [u32],
+    inst: &Inst,
+    mask: u32,
+    f: impl Fn(A, A) -> bool,
+) {
+    let mut bits = 0;
+    for part in 0..4 {
+        let (a, b) = (
+            eight(&file[inst.a as usize], part),
+            eight(&file[inst.b as usize], part),
+        );
+        for i in 0..8 {
+            bits |= u32::from(f(a[i], b[i])) << (part * 8 + i);
+        }
+    }
+    let d = &mut preds[inst.d as usize];
+    *d = *d & !mask | (bits ^ inst.c.wrapping_neg()) & mask;
+}
+
+#[inline(always)]
+fn select<A: Copy>(file: &mut [[A; 32]], chooser: u32, inst: &Inst, mask: u32) {
+    for part in 0..4 {
+        let (a, b) = (
+            eight(&file[inst.a as usize], part),
+            eight(&file[inst.b as usize], part),
+        );
+        put(
+            &mut file[inst.d as usize],
+            part,
+            std::array::from_fn(|i| {
+                if chooser >> (part * 8 + i) & 1 != 0 {
+                    a[i]
+                } else {
+                    b[i]
+                }
+            }),
+            mask,
+        );
+    }
+}
+
+#[inline(always)]
+fn f2(f: impl Fn(f32, f32) -> f32) -> impl Fn(u32, u32) -> u32 {
+    #[inline(always)]
+    move |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits()
+}
+
+#[inline(always)]
+fn d2(f: impl Fn(f64, f64) -> f64) -> impl Fn(u64, u64) -> u64 {
+    #[inline(always)]
+    move |a, b| f(f64::from_bits(a), f64::from_bits(b)).to_bits()
+}
+
+#[inline(always)]
+fn execute(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    fragment: &mut Fragment,
+    limit: u32,
+    quota: u64,
+) -> Executed {
+    const MODE: Mode = Mode {
+        round: crate::math::Round::Near,
+        ftz: false,
+        sat: false,
+        relu: false,
+    };
+    const EXTREME: Extreme = Extreme {
+        ftz: false,
+        nan: false,
+        xorsign_abs: false,
+    };
+    let grid = worker.grid;
+    let program = grid.program;
+    let code = &program.code[..];
+    let profile = grid.launch.profile;
+    let (mut pc, mut limit, mut quota) = (fragment.pc as usize, limit as usize, quota);
+    let mut active = fragment.mask;
+    let (mut used, mut threads) = (0, 0u64);
+    let event = loop {
+        if pc >= limit || used >= quota {
+            break Event::Stopped;
+        }
+        let inst = &code[pc];
+        used += 1;
+        let mut mask = active;
+        if inst.guard != 0 {
+            let p = warp.preds[(inst.guard >> 1) as usize - 1];
+            mask &= if inst.guard & 1 != 0 { !p } else { p };
+        }
+        threads += u64::from(mask.count_ones());
+        if profile {
+            let line = &mut worker.counts.lines[pc];
+            line.instructions += 1;
+            line.thread_instructions += u64::from(mask.count_ones());
+        }
+        if mask == 0 {
+            pc += 1;
+            continue;
+        }
+        let (words, longs, preds) = (
+            &mut warp.words[..],
+            &mut warp.longs[..],
+            &mut warp.preds[..],
+        );
+        match inst.code {
+            Code::MovW => one(words, inst, mask, |a| a),
+            Code::MovL => one(longs, inst, mask, |a| a),
+            Code::AddW => two(words, inst, mask, u32::wrapping_add),
+            Code::SubW => two(words, inst, mask, u32::wrapping_sub),
+            Code::MulW => two(words, inst, mask, u32::wrapping_mul),
+            Code::MadW => three(words, inst, mask, |a, b, c| {
+                a.wrapping_mul(b).wrapping_add(c)
+            }),
+            Code::AndW => two(words, inst, mask, |a, b| a & b),
+            Code::OrW => two(words, inst, mask, |a, b| a | b),
+            Code::XorW => two(words, inst, mask, |a, b| a ^ b),
+            Code::NotW => one(words, inst, mask, |a| !a),
+            Code::ShlW => two(
+                words,
+                inst,
+                mask,
+                |a, b| if b < 32 { a << (b & 31) } else { 0 },
+            ),
+            Code::ShrW => two(
+                words,
+                inst,
+                mask,
+                |a, b| if b < 32 { a >> (b & 31) } else { 0 },
+            ),
+            Code::ShrS => two(words, inst, mask, |a, b| (a as i32 >> b.min(31)) as u32),
+            Code::MinW => two(words, inst, mask, u32::min),
+            Code::MaxW => two(words, inst, mask, u32::max),
+            Code::MinS => two(words, inst, mask, |a, b| (a as i32).min(b as i32) as u32),
+            Code::MaxS => two(words, inst, mask, |a, b| (a as i32).max(b as i32) as u32),
+            Code::AddL => two(longs, inst, mask, u64::wrapping_add),
+            Code::SubL => two(longs, inst, mask, u64::wrapping_sub),
+            Code::MulL => two(longs, inst, mask, u64::wrapping_mul),
+            Code::MadL => three(longs, inst, mask, |a, b, c| {
+                a.wrapping_mul(b).wrapping_add(c)
+            }),
+            Code::AndL => two(longs, inst, mask, |a, b| a & b),
+            Code::OrL => two(longs, inst, mask, |a, b| a | b),
+            Code::XorL => two(longs, inst, mask, |a, b| a ^ b),
+            Code::NotL => one(longs, inst, mask, |a| !a),
+            Code::ShlL | Code::ShrL => {
+                let left = inst.code == Code::ShlL;
+                for part in 0..4 {
+                    let (a, b) = (
+                        eight(&longs[inst.a as usize], part),
+                        eight(&words[inst.b as usize], part),
+                    );
+                    let by = |i: usize| u64::from(b[i] & 63);
+                    let values: [u64; 8] = match left {
+                        true => std::array::from_fn(|i| if b[i] < 64 { a[i] << by(i) } else { 0 }),
+                        false => std::array::from_fn(|i| if b[i] < 64 { a[i] >> by(i) } else { 0 }),
+                    };
+                    put(&mut longs[inst.d as usize], part, values, mask);
+                }
+            }
+            Code::MinL => two(longs, inst, mask, u64::min),
+            Code::MaxL => two(longs, inst, mask, u64::max),
+            Code::WideW => across(words, longs, inst, mask, |a, b| u64::from(a) * u64::from(b)),
+            Code::WideS => across(words, longs, inst, mask, |a, b| {
+                (i64::from(a as i32) * i64::from(b as i32)) as u64
+            }),
+            Code::WideMadW => wide_mad(words, longs, inst, mask, |a, b, c| {
+                (u64::from(a) * u64::from(b)).wrapping_add(c)
+            }),
+            Code::WideMadS => wide_mad(words, longs, inst, mask, |a, b, c| {
+                ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c)
+            }),
+            Code::Extend => across(words, longs, inst, mask, |a, _| a.into()),
+            Code::ExtendS => across(words, longs, inst, mask, |a, _| i64::from(a as i32) as u64),
+            Code::Low => across(longs, words, inst, mask, |a, _| a as u32),
+            Code::High => across(longs, words, inst, mask, |a, _| (a >> 32) as u32),
+            Code::Join => across(words, longs, inst, mask, |a, b| {
+                u64::from(b) << 32 | u64::from(a)
+            }),
+            Code::AddF => two(words, inst, mask, f2(|a, b| float::add(a, b, MODE))),
+            Code::SubF => two(words, inst, mask, f2(|a, b| float::sub(a, b, MODE))),
+            Code::MulF => two(words, inst, mask, f2(|a, b| float::mul(a, b, MODE))),
+            Code::FmaF => three(words, inst, mask, |a, b, c| {
+                float::fma(
+                    f32::from_bits(a),
+                    f32::from_bits(b),
+                    f32::from_bits(c),
+                    MODE,
+                )
+                .to_bits()
+            }),
+            Code::MinF => two(words, inst, mask, f2(|a, b| float::min(a, b, EXTREME))),
+            Code::MaxF => two(words, inst, mask, f2(|a, b| float::max(a, b, EXTREME))),
+            Code::NegF => one(words, inst, mask, |a| a ^ 1 << 31),
+            Code::AbsF => one(words, inst, mask, |a| a & !(1 << 31)),
+            Code::AddD => two(longs, inst, mask, d2(|a, b| float::add(a, b, MODE))),
+            Code::SubD => two(longs, inst, mask, d2(|a, b| float::sub(a, b, MODE))),
+            Code::MulD => two(longs, inst, mask, d2(|a, b| float::mul(a, b, MODE))),
+            Code::FmaD => three(longs, inst, mask, |a, b, c| {
+                float::fma(
+                    f64::from_bits(a),
+                    f64::from_bits(b),
+                    f64::from_bits(c),
+                    MODE,
+                )
+                .to_bits()
+            }),
+            Code::FloatS => one(words, inst, mask, |a| (a as i32 as f32).to_bits()),
+            Code::FloatW => one(words, inst, mask, |a| (a as f32).to_bits()),
+            Code::HalfF => one(words, inst, mask, |a| {
+                convert::cvt(a.into(), Type::F16, Type::F32, Rules::default()) as u32
+            }),
+            Code::EqW => test(words, preds, inst, mask, |a, b| a == b),
+            Code::LtW => test(words, preds, inst, mask, |a, b| a < b),
+            Code::LeW => test(words, preds, inst, mask, |a, b| a <= b),
+            Code::LtS => test(words, preds, inst, mask, |a, b| (a as i32) < b as i32),
+            Code::LeS => test(words, preds, inst, mask, |a, b| a as i32 <= b as i32),
+            Code::EqL => test(longs, preds, inst, mask, |a, b| a == b),
+            Code::LtL => test(longs, preds, inst, mask, |a, b| a < b),
+            Code::LeL => test(longs, preds, inst, mask, |a, b| a <= b),
+            Code::LtLS => test(longs, preds, inst, mask, |a, b| (a as i64) < b as i64),
+            Code::LeLS => test(longs, preds, inst, mask, |a, b| a as i64 <= b as i64),
+            Code::EqF => test(words, preds, inst, mask, |a, b| {
+                f32::from_bits(a) == f32::from_bits(b)
+            }),
+            Code::LtF => test(words, preds, inst, mask, |a, b| {
+                f32::from_bits(a) < f32::from_bits(b)
+            }),
+            Code::LeF => test(words, preds, inst, mask, |a, b| {
+                f32::from_bits(a) <= f32::from_bits(b)
+            }),
+            Code::EqD => test(longs, preds, inst, mask, |a, b| {
+                f64::from_bits(a) == f64::from_bits(b)
+            }),
+            Code::LtD => test(longs, preds, inst, mask, |a, b| {
+                f64::from_bits(a) < f64::from_bits(b)
+            }),
+            Code::LeD => test(longs, preds, inst, mask, |a, b| {
+                f64::from_bits(a) <= f64::from_bits(b)
+            }),
+            Code::SelW => select(words, preds[inst.c as usize], inst, mask),
+            Code::SelL => select(longs, preds[inst.c as usize], inst, mask),
+            Code::Logic => {
+                let (a, b) = (preds[inst.a as usize], preds[inst.b as usize]);
+                let term = |bit: u32, value: u32| if inst.c & bit != 0 { value } else { 0 };
+                let value = term(8, a & b) | term(4, a & !b) | term(2, !a & b) | term(1, !a & !b);
+                let d = &mut preds[inst.d as usize];
+                *d = *d & !mask | value & mask;
+            }
+            Code::Branch => {
+                let target = inst.d as usize;
+                if mask != active {
+                    worker.counts.report.divergent_branches += 1;
+                    if profile {
+                        worker.counts.lines[pc].divergent_branches += 1;
+                    }
+                    // The lanes at the earlier place go on.
+                    let (next, rest, later) = if target > pc {
+                        (pc + 1, mask, target)
+                    } else {
+                        (target, active & !mask, pc + 1)
+                    };
+                    active &= !rest;
+                    warp.fragments.all.push(Fragment {
+                        pc: later as u32,
+                        mask: rest,
+                        frames: fragment.frames.clone(),
+                        state: State::Ready,
+                        turn: 0,
+                    });
+                    limit = limit.min(later);
+                    quota = quota.min(used + super::fragments::FAIR);
+                    pc = next;
+                } else {
+                    pc = target;
+                }
+                continue;
+            }
+            Code::Load => load(
+                worker,
+                warp,
+                common,
+                &program.accesses[inst.d as usize],
+                mask,
+                pc,
+            )?,
+            Code::Store => store(
+                worker,
+                warp,
+                common,
+                &program.accesses[inst.d as usize],
+                mask,
+                pc,
+            )?,
+            Code::Indexed | Code::Call | Code::Return => {
+                fragment.mask = active;
+                pc = jump(worker, warp, common, fragment, inst, mask, pc)?;
+                active = fragment.mask;
+                break Event::Stopped;
+            }
+            Code::Exit => {
+                active &= !mask;
+                end(worker, warp, common, mask)?;
+                if active == 0 {
+                    break Event::Ended;
+                }
+            }
+            Code::Extra => {
+                let extra = &program.extras[inst.d as usize];
+                fragment.mask = active;
+                if let Extra::Scalar {
+                    function,
+                    d,
+                    sources,
+                } = extra
+                {
+                    super::collective::scalar(warp, function, *d, sources, mask);
+                } else {
+                    match worker.extra(warp, common, fragment, inst, mask, pc)? {
+                        Flow::Next => {}
+                        Flow::Again => break Event::Stopped,
+                        Flow::Wait => {
+                            pc += 1;
+                            break Event::Stopped;
+                        }
+                        Flow::Yield => {
+                            pc += 1;
+                            break Event::Yield;
+                        }
+                    }
+                }
+            }
+        }
+        pc += 1;
+    };
+    fragment.pc = pc as u32;
+    fragment.mask = active;
+    worker.counts.report.instructions += used;
+    worker.counts.report.thread_instructions += threads;
+    Ok((event, used))
+}
+
+/// Lanes end.
+fn end(worker: &mut Worker, warp: &mut Warp, common: &mut Common, mask: u32) -> Result<(), Stop> {
+    common.barriers.end(warp.index, mask);
+    warp.fragments.ended();
+    for id in 0..16 {
+        if let Some(missing) = worker.look_at_barrier(common, id) {
+            worker.missing(common, missing)?;
+        }
+    }
+    Ok(())
+}
+
+impl Worker<'_> {
+    pub fn missing(&self, common: &Common, missing: super::block::Missing) -> Result<(), Stop> {
+        if !self.checks.barriers {
+            return Ok(());
+        }
+        let text = "the other threads of the block wait at this barrier, but this one has ended";
+        Err(self
+            .grid
+            .finding(
+                FindingKind::Barrier,
+                missing.at as usize,
+                common.id,
+                missing.thread,
+                text,
+            )
+            .into())
+    }
+}
+
+/// Calls, returns and `brx.idx`: where the fragment goes on; lanes that go elsewhere become fragments of their own.
+fn jump(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    fragment: &mut Fragment,
+    inst: &Inst,
+    mask: u32,
+    pc: usize,
+) -> Result<usize, Stop> {
+    let mut part = |fragment: &mut Fragment, pc: u32, lanes: u32| {
+        fragment.mask &= !lanes;
+        if lanes != 0 {
+            warp.fragments.all.push(Fragment {
+                pc,
+                mask: lanes,
+                frames: fragment.frames.clone(),
+                state: State::Ready,
+                turn: 0,
+            });
+        }
+    };
+    let rest = fragment.mask & !mask;
+    part(fragment, pc as u32 + 1, rest);
+    match inst.code {
+        Code::Call => {
+            fragment.frames.push(pc as u32 + 1);
+            Ok(inst.d as usize)
+        }
+        Code::Return => Ok(fragment.frames.pop().unwrap_or(0) as usize),
+        _ => {
+            let table = &worker.grid.program.tables[inst.d as usize];
+            let indices = warp.words[inst.a as usize];
+            let first = indices[mask.trailing_zeros() as usize];
+            for (index, &target) in table.iter().enumerate() {
+                let lanes = (0..32)
+                    .filter(|lane| {
+                        mask >> lane & 1 != 0 && indices[*lane as usize] as usize == index
+                    })
+                    .fold(0, |all, lane| all | 1 << lane);
+                if index as u32 != first {
+                    part(fragment, target, lanes);
+                }
+            }
+            let Some(&target) = table.get(first as usize) else {
+                let thread = warp.index * 32 + mask.trailing_zeros();
+                let text = format!("the index {first} of a branch, of {} targets", table.len());
+                return Err(worker
+                    .grid
+                    .finding(FindingKind::OutOfBounds, pc, common.id, thread, text)
+                    .into());
+            };
+            Ok(target as usize)
+        }
+    }
+}

@@ -1,0 +1,822 @@
+//! Addresses of lanes to pointers of the host: one check for a warp if the lanes are in one region; loads and stores.
+
+#![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Worker;
+use super::block::{Common, Warp};
+use super::exec::Stop;
+use crate::launch::{FindingKind, Refusal, Touch};
+use crate::program::{Access, Address, Class, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Slot};
+use crate::syntax::Space;
+
+/// Pages of regions that the launch has touched.
+#[derive(Default)]
+pub(crate) struct Regions {
+    pages: Mutex<HashMap<u64, Arc<Pages>>>,
+}
+
+struct Pages {
+    base: u64,
+    shift: u32,
+    /// Bit 0: read, bit 1: written.
+    touched: Vec<AtomicU8>,
+}
+
+/// Device memory that the lanes may use: a region, or the part of it that an argument extends to.
+pub(crate) struct Span {
+    lo: u64,
+    hi: u64,
+    /// Of `lo`.
+    host: *mut u8,
+    writable: bool,
+    id: u64,
+    parameter: Option<usize>,
+    pages: Option<Arc<Pages>>,
+    /// Of the region, whose first address is `base`.
+    written: *mut u8,
+    base: u64,
+}
+
+/// The spans that a worker has used.
+#[derive(Default)]
+pub(crate) struct Cache {
+    spans: Vec<Span>,
+    last: usize,
+}
+
+impl Cache {
+    #[inline(always)]
+    fn find(&mut self, first: u64, end: u64, write: bool) -> Option<usize> {
+        let fits = |span: &Span| first >= span.lo && end <= span.hi && (!write || span.writable);
+        if self.spans.get(self.last).is_some_and(fits) {
+            return Some(self.last);
+        }
+        self.last = self.spans.iter().position(fits)?;
+        Some(self.last)
+    }
+}
+
+/// Where the active lanes of an access are.
+pub(crate) struct Located {
+    /// One after the other, all 32, from the first pointer on.
+    pub row: bool,
+    pub pointers: [*mut u8; 32],
+    /// Lanes that have a pointer.
+    pub mask: u32,
+    /// The space after generic addresses are resolved, and the addresses in it.
+    pub space: Space,
+    pub addresses: [u64; 32],
+    /// The span, if the access as a whole is in one.
+    span: Option<usize>,
+}
+
+#[inline(always)]
+pub(crate) fn addresses(warp: &Warp, address: &Address) -> [u64; 32] {
+    let offset = address.offset as u64;
+    match address.base {
+        None => [offset; 32],
+        Some(Slot {
+            class: Class::Long,
+            index,
+            ..
+        }) => {
+            let base = &warp.longs[index as usize];
+            std::array::from_fn(|lane| base[lane].wrapping_add(offset))
+        }
+        Some(Slot { index, .. }) => {
+            let base = &warp.words[index as usize];
+            // 32-bit addresses wrap in 32 bits.
+            std::array::from_fn(|lane| u64::from(base[lane].wrapping_add(offset as u32)))
+        }
+    }
+}
+
+/// The window of a generic address.
+fn window(address: u64) -> (Space, u64) {
+    match address >> 56 {
+        1 => (Space::Shared, SHARED_WINDOW),
+        2 => (Space::Local, LOCAL_WINDOW),
+        3 => (Space::Param, PARAM_WINDOW),
+        _ => (Space::Global, 0),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn locate(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    address: &Address,
+    size: u64,
+    mask: u32,
+    write: bool,
+    pc: usize,
+) -> Result<Located, Stop> {
+    let mut addresses = addresses(warp, address);
+    let mut gaps = 0;
+    for lane in 0..32 {
+        gaps |= addresses[lane] ^ addresses[0].wrapping_add(lane as u64 * size);
+    }
+    let row = gaps == 0 && mask == u32::MAX;
+    let (mut first, mut last, mut bits) = (u64::MAX, 0, 0);
+    if row {
+        (first, last, bits) = (addresses[0], addresses[31], addresses[0]);
+    } else {
+        for lane in 0..32 {
+            let there = mask >> lane & 1 != 0;
+            let address = addresses[lane];
+            first = first.min(if there { address } else { u64::MAX });
+            last = last.max(if there { address } else { 0 });
+            bits |= if there { address } else { 0 };
+        }
+    }
+    let mut space = address.space;
+    if space == Space::Generic {
+        let (named, base) = window(first);
+        if window(last).0 == named {
+            space = named;
+            if base != 0 {
+                (first, last) = (first - base, last - base);
+                addresses = addresses.map(|address| address.wrapping_sub(base));
+            }
+        }
+    }
+    let aligned = bits & (size - 1) == 0 || !worker.checks.alignment;
+    let end = last.wrapping_add(size);
+    let mut located = Located {
+        row,
+        pointers: [std::ptr::null_mut(); 32],
+        mask,
+        space,
+        addresses,
+        span: None,
+    };
+    if aligned && end > last {
+        let area = match space {
+            Space::Shared if end <= common.shared_bytes as u64 => Some((common.shared(), 0)),
+            Space::Param if end <= worker.grid.launch.parameters.len() as u64 && !write => {
+                Some((worker.grid.launch.parameters.as_ptr().cast_mut(), 0))
+            }
+            Space::Local if end <= worker.grid.program.local_bytes as u64 => {
+                let bytes = worker.grid.program.local_bytes;
+                located.row = false;
+                let base = warp.local.as_mut_ptr();
+                for lane in 0..32 {
+                    located.pointers[lane] =
+                        base.wrapping_add(lane * bytes + addresses[lane] as usize);
+                }
+                return Ok(located);
+            }
+            Space::Global | Space::Const => worker.span(first, end, write).map(|span| {
+                located.span = Some(span);
+                let span = &worker.cache.spans[span];
+                (span.host, span.lo)
+            }),
+            _ => None,
+        };
+        if let Some((host, lo)) = area {
+            if row {
+                located.pointers[0] = host.wrapping_add((first - lo) as usize);
+            } else {
+                for lane in 0..32 {
+                    located.pointers[lane] =
+                        host.wrapping_add(addresses[lane].wrapping_sub(lo) as usize);
+                }
+            }
+            if let Some(span) = located.span
+                && worker.cache.spans[span].pages.is_some()
+            {
+                worker.touch(span, &located, size, write, common.id);
+            }
+            return Ok(located);
+        }
+    }
+    worker.locate_each(warp, common, &mut located, size, write, pc)?;
+    Ok(located)
+}
+
+impl Worker<'_> {
+    #[inline(always)]
+    fn span(&mut self, first: u64, end: u64, write: bool) -> Option<usize> {
+        match self.cache.find(first, end, write) {
+            Some(span) => Some(span),
+            None => {
+                self.open(first, write).ok()?;
+                self.cache.find(first, end, write)
+            }
+        }
+    }
+
+    /// Asks the caller about an address, and keeps the answer.
+    #[cold]
+    fn open(
+        &mut self,
+        address: u64,
+        write: bool,
+    ) -> Result<usize, (FindingKind, String, Option<u64>, Option<usize>)> {
+        let region = self
+            .grid
+            .memory
+            .region(address)
+            .map_err(|refusal| match refusal {
+                Refusal::Unmapped(near) if near.is_empty() => (
+                    FindingKind::OutOfBounds,
+                    "no memory is there".into(),
+                    None,
+                    None,
+                ),
+                Refusal::Unmapped(near) => (FindingKind::OutOfBounds, near, None, None),
+                Refusal::Freed(which) => (FindingKind::Freed, which, None, None),
+                Refusal::Denied(why) => (FindingKind::Denied, why, None, None),
+            })?;
+        let (base, end) = (region.base, region.base.saturating_add(region.bytes));
+        if address < base || address >= end {
+            return Err((
+                FindingKind::OutOfBounds,
+                "no memory is there".into(),
+                None,
+                None,
+            ));
+        }
+        let (mut lo, mut hi, mut writable, mut parameter) = (base, end, region.writable, None);
+        if self.checks.arguments {
+            let within = self
+                .grid
+                .launch
+                .extents
+                .iter()
+                .filter(|extent| extent.base >= base && extent.base < end && extent.bytes > 0);
+            let contains = |extent: &&crate::Extent| {
+                address >= extent.base && address - extent.base < extent.bytes
+            };
+            // If several contain the address, the one that allows more.
+            match within
+                .clone()
+                .filter(contains)
+                .max_by_key(|extent| (extent.writable, extent.bytes))
+            {
+                Some(extent) => {
+                    (lo, hi) = (
+                        extent.base,
+                        end.min(extent.base.saturating_add(extent.bytes)),
+                    );
+                    (writable, parameter) = (writable && extent.writable, Some(extent.parameter));
+                }
+                None => {
+                    let gap = |extent: &&crate::Extent| {
+                        if address < extent.base {
+                            extent.base - address
+                        } else {
+                            address - (extent.base + extent.bytes) + 1
+                        }
+                    };
+                    if let Some(nearest) = within.min_by_key(gap) {
+                        let (bytes, place) = match address < nearest.base {
+                            true => (nearest.base - address, "before the begin"),
+                            false => (address - (nearest.base + nearest.bytes), "after the end"),
+                        };
+                        let text = format!("the address is {bytes} bytes {place} of the argument");
+                        return Err((
+                            FindingKind::OutsideArgument,
+                            text,
+                            Some(region.id),
+                            Some(nearest.parameter),
+                        ));
+                    }
+                }
+            }
+        }
+        if write && !writable {
+            let text = if region.writable {
+                "a write through an argument that is read-only"
+            } else {
+                "a write to read-only memory"
+            };
+            return Err((
+                FindingKind::ReadOnly,
+                text.into(),
+                Some(region.id),
+                parameter,
+            ));
+        }
+        let pages = (region.page_bytes > 0).then(|| {
+            let mut pages = self
+                .grid
+                .regions
+                .pages
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let new = || {
+                let shift = region.page_bytes.trailing_zeros();
+                let (first, last) = (base >> shift, (end - 1) >> shift);
+                Arc::new(Pages {
+                    base: first << shift,
+                    shift,
+                    touched: (first..=last).map(|_| AtomicU8::new(0)).collect(),
+                })
+            };
+            pages.entry(region.id).or_insert_with(new).clone()
+        });
+        if self.cache.spans.len() >= 64 {
+            self.cache.spans.clear();
+        }
+        let host = region.host.wrapping_add((lo - base) as usize);
+        self.cache.spans.push(Span {
+            lo,
+            hi,
+            host,
+            writable,
+            id: region.id,
+            parameter,
+            pages,
+            written: region.written,
+            base,
+        });
+        Ok(self.cache.spans.len() - 1)
+    }
+
+    /// Tells the caller the pages that the launch touches for the first time.
+    fn touch(&self, span: usize, located: &Located, size: u64, write: bool, block: [u32; 3]) {
+        let span = &self.cache.spans[span];
+        let Some(pages) = &span.pages else { return };
+        let bit = if write { 2 } else { 1 };
+        let touch = |address: u64| {
+            let page = (address - pages.base) >> pages.shift;
+            let touched = &pages.touched[page as usize];
+            if touched.load(Ordering::Relaxed) & bit == 0
+                && touched.fetch_or(bit, Ordering::Relaxed) & bit == 0
+            {
+                let page = pages.base + (page << pages.shift);
+                self.grid.memory.touch(Touch {
+                    region: span.id,
+                    page,
+                    address,
+                    write,
+                    block,
+                });
+            }
+        };
+        if located.row {
+            let (first, end) = (located.addresses[0], located.addresses[31] + size);
+            let mut address = first;
+            while address < end {
+                touch(address);
+                address = ((address >> pages.shift) + 1) << pages.shift;
+            }
+        } else {
+            let mut last = u64::MAX;
+            for lane in lanes(located.mask) {
+                let address = located.addresses[lane];
+                if address >> pages.shift != last {
+                    last = address >> pages.shift;
+                    touch(address);
+                    touch(address + size - 1);
+                }
+            }
+        }
+    }
+
+    /// A pointer for each lane on its own, or what is wrong with the first that has none.
+    #[cold]
+    fn locate_each(
+        &mut self,
+        warp: &mut Warp,
+        common: &mut Common,
+        located: &mut Located,
+        size: u64,
+        write: bool,
+        pc: usize,
+    ) -> Result<(), Stop> {
+        located.row = false;
+        for lane in lanes(located.mask) {
+            match self.locate_one(
+                warp,
+                common,
+                located.space,
+                lane,
+                located.addresses[lane],
+                size,
+                write,
+                pc,
+            )? {
+                Some(pointer) => located.pointers[lane] = pointer,
+                None => located.mask &= !(1 << lane),
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an access has as many properties"
+    )]
+    pub fn locate_one(
+        &mut self,
+        warp: &mut Warp,
+        common: &mut Common,
+        space: Space,
+        lane: usize,
+        address: u64,
+        size: u64,
+        write: bool,
+        pc: usize,
+    ) -> Result<Option<*mut u8>, Stop> {
+        let thread = warp.index * 32 + lane as u32;
+        let finding = |worker: &Self, kind, text: String, region, parameter| {
+            let mut finding = worker.grid.finding(kind, pc, common.id, thread, text);
+            (finding.address, finding.bytes) = (Some(address), size as u32);
+            (finding.region, finding.parameter) = (region, parameter);
+            Stop::from(finding)
+        };
+        if self.checks.alignment && address & (size - 1) != 0 {
+            return Err(finding(
+                self,
+                FindingKind::Misaligned,
+                format!("the address is no multiple of {size}"),
+                None,
+                None,
+            ));
+        }
+        let (space, place) = match space {
+            Space::Generic => {
+                let (space, base) = window(address);
+                (space, address - base)
+            }
+            space => (space, address),
+        };
+        let end = place.checked_add(size);
+        let limits = |bytes: usize| end.is_some_and(|end| end <= bytes as u64);
+        let outside = |worker: &Self, what: &str, bytes: usize| match worker.checks.bounds {
+            true => Err(finding(
+                worker,
+                FindingKind::OutOfBounds,
+                format!("the {what} memory has {bytes} bytes"),
+                None,
+                None,
+            )),
+            false => Ok(None),
+        };
+        let (local, parameters) = (self.grid.program.local_bytes, self.grid.launch.parameters);
+        match space {
+            Space::Shared if limits(common.shared_bytes) => {
+                Ok(Some(common.shared().wrapping_add(place as usize)))
+            }
+            Space::Shared => outside(self, "shared", common.shared_bytes),
+            Space::Local if limits(local) => Ok(Some(
+                warp.local
+                    .as_mut_ptr()
+                    .wrapping_add(lane * local + place as usize),
+            )),
+            Space::Local => outside(self, "local", local),
+            Space::Param if write => Err(finding(
+                self,
+                FindingKind::ReadOnly,
+                "a write to the parameters".into(),
+                None,
+                None,
+            )),
+            Space::Param if limits(parameters.len()) => Ok(Some(
+                parameters.as_ptr().cast_mut().wrapping_add(place as usize),
+            )),
+            Space::Param => outside(self, "parameter", parameters.len()),
+            _ => {
+                let end = end.unwrap_or(u64::MAX);
+                let found = match self.cache.find(place, end, write) {
+                    Some(span) => Ok(span),
+                    None => self.open(place, write).and_then(|span| {
+                        let Span {
+                            hi, id, parameter, ..
+                        } = self.cache.spans[span];
+                        if end <= hi {
+                            return Ok(span);
+                        }
+                        let kind = if parameter.is_some() {
+                            FindingKind::OutsideArgument
+                        } else {
+                            FindingKind::OutOfBounds
+                        };
+                        Err((
+                            kind,
+                            format!("the access goes beyond the end by {} bytes", end - hi),
+                            Some(id),
+                            parameter,
+                        ))
+                    }),
+                };
+                match found {
+                    Ok(span) => {
+                        let one = Located {
+                            row: false,
+                            pointers: [std::ptr::null_mut(); 32],
+                            mask: 1 << lane,
+                            space,
+                            addresses: [place; 32],
+                            span: Some(span),
+                        };
+                        if self.cache.spans[span].pages.is_some() {
+                            self.touch(span, &one, size, write, common.id);
+                        }
+                        let span = &self.cache.spans[span];
+                        Ok(Some(span.host.wrapping_add((place - span.lo) as usize)))
+                    }
+                    Err((
+                        FindingKind::OutOfBounds | FindingKind::Freed | FindingKind::Denied,
+                        ..,
+                    )) if !self.checks.bounds => Ok(None),
+                    Err((kind, text, region, parameter)) => {
+                        Err(finding(self, kind, text, region, parameter))
+                    }
+                }
+            }
+        }
+    }
+
+    /// The bits of a region that say what is written, and the region's first address.
+    pub fn written(&mut self, address: u64) -> Option<(*mut u8, u64)> {
+        let span = self.cache.find(address, address + 1, false)?;
+        let span = &self.cache.spans[span];
+        (!span.written.is_null()).then_some((span.written, span.base))
+    }
+
+    /// The region and the parameter of an address that was used.
+    pub fn whose(&mut self, address: u64) -> Option<(u64, Option<usize>)> {
+        let span = self.cache.find(address, address + 1, false)?;
+        Some((self.cache.spans[span].id, self.cache.spans[span].parameter))
+    }
+
+    /// Counts bytes, and looks at the lanes one by one if a check wants that.
+    #[inline(always)]
+    pub fn account(
+        &mut self,
+        warp: &Warp,
+        common: &mut Common,
+        located: &Located,
+        size: u64,
+        kind: Kind,
+        pc: usize,
+    ) -> Result<(), Stop> {
+        let bytes = u64::from(located.mask.count_ones()) * size;
+        let traffic = match located.space {
+            Space::Shared => &mut self.counts.report.shared,
+            Space::Local | Space::Param => &mut self.counts.report.local,
+            _ => &mut self.counts.report.global,
+        };
+        if kind != Kind::Store {
+            traffic.read += bytes;
+        }
+        if !matches!(kind, Kind::Load | Kind::StrongLoad) {
+            traffic.written += bytes;
+        }
+        if self.observing {
+            self.observe(warp, common, located, size, kind, pc)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What an access does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Load,
+    Store,
+    /// Volatile and stronger: ordered among threads.
+    StrongLoad,
+    StrongStore,
+    Atomic,
+}
+
+/// The set lanes of a mask.
+#[inline(always)]
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let lane = left.trailing_zeros();
+        left &= left.wrapping_sub(1);
+        (lane < 32).then_some(lane as usize)
+    })
+}
+
+/// 9.7.9.8 ld.
+#[inline(always)]
+pub(crate) fn load(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    access: &Access,
+    mask: u32,
+    pc: usize,
+) -> Result<(), Stop> {
+    let size = u64::from(access.bytes) * access.slots.len() as u64;
+    let located = locate(worker, warp, common, &access.address, size, mask, false, pc)?;
+    worker.account(
+        warp,
+        common,
+        &located,
+        size,
+        if access.strong {
+            Kind::StrongLoad
+        } else {
+            Kind::Load
+        },
+        pc,
+    )?;
+    if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
+        if access.bytes == 4 && slot.class == Class::Word {
+            // SAFETY: `locate` found 32 elements there, all readable.
+            warp.words[slot.index as usize] =
+                unsafe { located.pointers[0].cast::<[u32; 32]>().read_unaligned() };
+            return Ok(());
+        }
+        if access.bytes == 8 {
+            // SAFETY: as above.
+            warp.longs[slot.index as usize] =
+                unsafe { located.pointers[0].cast::<[u64; 32]>().read_unaligned() };
+            return Ok(());
+        }
+    }
+    let pointers = spread(&located, size);
+    for (element, slot) in access.slots.iter().enumerate() {
+        let Some(slot) = *slot else { continue };
+        let offset = element * access.bytes as usize;
+        if access.bytes == 4 && slot.class == Class::Word && !access.strong && located.mask == mask
+        {
+            let d = &mut warp.words[slot.index as usize];
+            for lane in lanes(mask) {
+                // SAFETY: `locate` found `size` readable bytes for each lane of the mask.
+                d[lane] = unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
+            }
+            continue;
+        }
+        for lane in lanes(mask) {
+            let value = if located.mask >> lane & 1 != 0 {
+                // SAFETY: `locate` found `size` readable bytes for each lane of its mask.
+                unsafe {
+                    read(
+                        pointers[lane].wrapping_add(offset),
+                        access.bytes,
+                        access.strong,
+                    )
+                }
+            } else {
+                0
+            };
+            let unused = 64 - 8 * access.bytes;
+            let value = if access.signed {
+                ((value << unused) as i64 >> unused) as u64
+            } else {
+                value
+            };
+            set(warp, slot, lane, value);
+        }
+    }
+    Ok(())
+}
+
+/// A pointer for each lane.
+#[inline(always)]
+fn spread(located: &Located, size: u64) -> [*mut u8; 32] {
+    if located.row {
+        std::array::from_fn(|lane| located.pointers[0].wrapping_add(lane * size as usize))
+    } else {
+        located.pointers
+    }
+}
+
+#[inline(always)]
+pub(crate) fn set(warp: &mut Warp, slot: Slot, lane: usize, value: u64) {
+    match slot.class {
+        Class::Word => warp.words[slot.index as usize][lane] = (value & slot.mask()) as u32,
+        Class::Long => warp.longs[slot.index as usize][lane] = value,
+        Class::Pred => {
+            let p = &mut warp.preds[slot.index as usize];
+            *p = *p & !(1 << lane) | ((value & 1) as u32) << lane;
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn get(warp: &Warp, slot: Slot, lane: usize) -> u64 {
+    match slot.class {
+        Class::Word => warp.words[slot.index as usize][lane].into(),
+        Class::Long => warp.longs[slot.index as usize][lane],
+        Class::Pred => (warp.preds[slot.index as usize] >> lane & 1).into(),
+    }
+}
+
+/// Reads an element of 1, 2, 4 or 8 bytes.
+///
+/// # Safety
+/// The bytes are readable.
+unsafe fn read(pointer: *mut u8, bytes: u32, strong: bool) -> u64 {
+    let aligned = pointer.addr() & (bytes as usize - 1) == 0;
+    // SAFETY: the caller's promise; atomic accesses are aligned.
+    unsafe {
+        match bytes {
+            1 => AtomicU8::from_ptr(pointer).load(Ordering::Acquire).into(),
+            2 if strong && aligned => AtomicU16::from_ptr(pointer.cast())
+                .load(Ordering::Acquire)
+                .into(),
+            4 if strong && aligned => AtomicU32::from_ptr(pointer.cast())
+                .load(Ordering::Acquire)
+                .into(),
+            8 if strong && aligned => AtomicU64::from_ptr(pointer.cast()).load(Ordering::Acquire),
+            2 => pointer.cast::<u16>().read_unaligned().into(),
+            4 => pointer.cast::<u32>().read_unaligned().into(),
+            _ => pointer.cast::<u64>().read_unaligned(),
+        }
+    }
+}
+
+/// Writes an element of 1, 2, 4 or 8 bytes.
+///
+/// # Safety
+/// The bytes are writable.
+unsafe fn write(pointer: *mut u8, bytes: u32, value: u64, strong: bool) {
+    let aligned = pointer.addr() & (bytes as usize - 1) == 0;
+    // SAFETY: the caller's promise; atomic accesses are aligned.
+    unsafe {
+        match bytes {
+            1 => AtomicU8::from_ptr(pointer).store(value as u8, Ordering::Release),
+            2 if strong && aligned => {
+                AtomicU16::from_ptr(pointer.cast()).store(value as u16, Ordering::Release)
+            }
+            4 if strong && aligned => {
+                AtomicU32::from_ptr(pointer.cast()).store(value as u32, Ordering::Release)
+            }
+            8 if strong && aligned => {
+                AtomicU64::from_ptr(pointer.cast()).store(value, Ordering::Release)
+            }
+            2 => pointer.cast::<u16>().write_unaligned(value as u16),
+            4 => pointer.cast::<u32>().write_unaligned(value as u32),
+            _ => pointer.cast::<u64>().write_unaligned(value),
+        }
+    }
+}
+
+/// 9.7.9.11 st.
+#[inline(always)]
+pub(crate) fn store(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    access: &Access,
+    mask: u32,
+    pc: usize,
+) -> Result<(), Stop> {
+    let size = u64::from(access.bytes) * access.slots.len() as u64;
+    let located = locate(worker, warp, common, &access.address, size, mask, true, pc)?;
+    worker.account(
+        warp,
+        common,
+        &located,
+        size,
+        if access.strong {
+            Kind::StrongStore
+        } else {
+            Kind::Store
+        },
+        pc,
+    )?;
+    if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
+        if access.bytes == 4 && slot.class == Class::Word {
+            // SAFETY: `locate` found 32 elements there, all writable.
+            unsafe {
+                located.pointers[0]
+                    .cast::<[u32; 32]>()
+                    .write_unaligned(warp.words[slot.index as usize])
+            };
+            return Ok(());
+        }
+        if access.bytes == 8 {
+            // SAFETY: as above.
+            unsafe {
+                located.pointers[0]
+                    .cast::<[u64; 32]>()
+                    .write_unaligned(warp.longs[slot.index as usize])
+            };
+            return Ok(());
+        }
+    }
+    let pointers = spread(&located, size);
+    for (element, slot) in access.slots.iter().enumerate() {
+        let Some(slot) = *slot else { continue };
+        let offset = element * access.bytes as usize;
+        for lane in lanes(located.mask) {
+            // SAFETY: `locate` found `size` writable bytes for each lane of its mask.
+            unsafe {
+                write(
+                    pointers[lane].wrapping_add(offset),
+                    access.bytes,
+                    get(warp, slot, lane),
+                    access.strong,
+                )
+            };
+        }
+    }
+    Ok(())
+}

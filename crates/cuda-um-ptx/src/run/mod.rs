@@ -1,0 +1,422 @@
+//! Runs a [`Program`]: blocks on threads of the host, each block's warps in turn on one of them.
+
+mod block;
+mod check;
+mod collective;
+mod exec;
+mod fragments;
+mod memory;
+mod print;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::launch::{Checks, Failure, Finding, FindingKind, Launch, LineReport, Memory, Report};
+use crate::program::{Class, Constant, Program, Special};
+use block::Block;
+use memory::Cache;
+
+/// Instructions of a warp until it gives way to the next one.
+const TURN: u64 = 4096;
+/// Turns of all warps of a block until the block gives way to the next one.
+const BLOCK_TURNS: u32 = 64;
+/// Blocks that wait for a turn: beyond, none is started.
+const SUSPENDED: usize = 4096;
+
+/// What all blocks of a launch share.
+pub(crate) struct Grid<'a> {
+    program: &'a Program,
+    launch: &'a Launch<'a>,
+    memory: &'a dyn Memory,
+    regions: memory::Regions,
+    checker: Option<check::GlobalRaces>,
+    /// Registers as every warp begins with them.
+    words: Vec<[u32; 32]>,
+    longs: Vec<[u64; 32]>,
+    preds: Vec<u32>,
+    threads: u32,
+    warps: u32,
+    blocks: u64,
+    shared_bytes: usize,
+    /// Instructions that no worker has taken yet.
+    left: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Blocks that have begun and wait for a turn, the number of those that have not begun, and of those at work.
+#[derive(Default)]
+struct Queue {
+    suspended: VecDeque<Box<Block>>,
+    next: u64,
+    failure: Option<Failure>,
+}
+
+/// Counts of one worker.
+#[derive(Default)]
+pub(crate) struct Counts {
+    report: Report,
+    lines: Vec<LineReport>,
+}
+
+pub(crate) struct Worker<'a> {
+    grid: &'a Grid<'a>,
+    cache: Cache,
+    counts: Counts,
+    /// Instructions that may be executed before more are taken from the grid's.
+    budget: u64,
+    checks: Checks,
+    /// Whether accesses are looked at one by one.
+    observing: bool,
+}
+
+impl Program {
+    /// Runs the kernel to its end.
+    ///
+    /// # Errors
+    /// [`Failure::Finding`] names the first mistake that a check found, [`Failure::Geometry`] a launch that is not possible,
+    /// [`Failure::Limit`] one that executes too many instructions.
+    pub fn run(&self, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Report, Failure> {
+        let grid = Grid::new(self, launch, memory)?;
+        let available = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if launch.threads == 0 {
+            available()
+        } else {
+            launch.threads
+        };
+        let threads = (threads as u64).min(grid.blocks).max(1) as usize;
+        let queue = Mutex::new(Queue::default());
+        let counts = if threads == 1 {
+            vec![work(&grid, &queue)]
+        } else {
+            std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads)
+                    .map(|_| scope.spawn(|| work(&grid, &queue)))
+                    .collect();
+                workers
+                    .into_iter()
+                    .map(|worker| {
+                        worker
+                            .join()
+                            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    })
+                    .collect()
+            })
+        };
+        if let Some(failure) = queue
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .failure
+        {
+            return Err(failure);
+        }
+        Ok(self.report(counts))
+    }
+
+    fn report(&self, counts: Vec<Counts>) -> Report {
+        let mut report = Report::default();
+        let mut lines = std::collections::BTreeMap::<u32, LineReport>::new();
+        for Counts {
+            report: one,
+            lines: places,
+        } in counts
+        {
+            report.instructions += one.instructions;
+            report.thread_instructions += one.thread_instructions;
+            report.divergent_branches += one.divergent_branches;
+            for (sum, part) in [
+                (&mut report.global, one.global),
+                (&mut report.shared, one.shared),
+                (&mut report.local, one.local),
+            ] {
+                sum.read += part.read;
+                sum.written += part.written;
+            }
+            for (place, line) in self.places.iter().zip(places) {
+                let sum = lines.entry(place.line).or_default();
+                (sum.line, sum.source) = (place.line, place.source);
+                sum.instructions += line.instructions;
+                sum.thread_instructions += line.thread_instructions;
+                sum.divergent_branches += line.divergent_branches;
+                sum.sectors += line.sectors;
+                sum.ideal_sectors += line.ideal_sectors;
+                sum.bank_conflicts += line.bank_conflicts;
+            }
+        }
+        report.lines = lines
+            .into_values()
+            .filter(|line| line.instructions > 0)
+            .collect();
+        report
+    }
+}
+
+/// One thread of the host: takes blocks until none is left.
+fn work(grid: &Grid<'_>, queue: &Mutex<Queue>) -> Counts {
+    let mut worker = Worker {
+        grid,
+        cache: Cache::default(),
+        counts: Counts::default(),
+        budget: 0,
+        checks: grid.launch.checks,
+        observing: grid.launch.checks.unwritten || grid.launch.checks.races || grid.launch.profile,
+    };
+    if grid.launch.profile {
+        worker.counts.lines = vec![LineReport::default(); grid.program.code.len()];
+    }
+    let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut spare: Option<Box<Block>> = None;
+    loop {
+        let mut turn = lock();
+        if turn.failure.is_some() || grid.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        // New blocks before suspended ones: a block that waits for another one waits for one that may not have begun.
+        let start = turn.next < grid.blocks
+            && (turn.suspended.len() < SUSPENDED || grid.launch.cooperative);
+        let mut block = if start {
+            let index = turn.next;
+            turn.next += 1;
+            drop(turn);
+            let mut block = spare.take().unwrap_or_else(|| Box::new(Block::new(grid)));
+            block.begin(grid, permuted(index, grid.blocks, grid.launch.seed));
+            block
+        } else if let Some(block) = turn.suspended.pop_front() {
+            drop(turn);
+            block
+        } else {
+            break;
+        };
+        match worker.run_block(&mut block) {
+            Ok(true) => spare = Some(block),
+            Ok(false) => lock().suspended.push_back(block),
+            Err(failure) => {
+                grid.stop.store(true, Ordering::Relaxed);
+                lock().failure.get_or_insert(*failure);
+                break;
+            }
+        }
+    }
+    worker.counts
+}
+
+/// A permutation of `0..count` that the seed decides; the identity for a seed of 0.
+fn permuted(index: u64, count: u64, seed: u64) -> u64 {
+    if seed == 0 {
+        return index;
+    }
+    // A bijection of the next power of two, applied until the number is small enough.
+    let bits = (64 - (count - 1).leading_zeros()).max(1);
+    let mask = u64::MAX >> (64 - bits);
+    let mut value = index;
+    loop {
+        for round in 0..3 {
+            value = value.wrapping_mul(mix(seed, round) | 1) & mask;
+            value ^= value >> bits.div_ceil(2);
+            value = value.wrapping_add(mix(seed, round + 3)) & mask;
+        }
+        if value < count {
+            return value;
+        }
+    }
+}
+
+/// A number without pattern (SplitMix64).
+pub(crate) fn mix(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
+}
+
+impl<'a> Grid<'a> {
+    fn new(
+        program: &'a Program,
+        launch: &'a Launch<'a>,
+        memory: &'a dyn Memory,
+    ) -> Result<Self, Failure> {
+        let refuse = |text: String| Err(Failure::Geometry(text));
+        let product = |dims: [u32; 3]| {
+            dims.iter()
+                .try_fold(1u64, |all, &n| all.checked_mul(n.into()))
+        };
+        let (Some(blocks @ 1..), Some(threads @ 1..)) =
+            (product(launch.grid), product(launch.block))
+        else {
+            return refuse(format!(
+                "a grid of {:?} blocks of {:?} threads",
+                launch.grid, launch.block
+            ));
+        };
+        let most = program.max_threads.map_or(1024, |most| most.min(1024));
+        if threads > most.into() {
+            return refuse(format!(
+                "{threads} threads in a block, at most {most} are possible"
+            ));
+        }
+        if program
+            .required_threads
+            .is_some_and(|required| required != launch.block)
+        {
+            return refuse(format!(
+                "a block of {:?} threads, the kernel requires {:?}",
+                launch.block, program.required_threads
+            ));
+        }
+        if launch.parameters.len() < program.parameter_bytes {
+            return refuse(format!(
+                "{} bytes of parameters, the kernel has {}",
+                launch.parameters.len(),
+                program.parameter_bytes
+            ));
+        }
+        if launch.variables.len() < program.variables {
+            return refuse(format!(
+                "addresses of {} variables, the module has {}",
+                launch.variables.len(),
+                program.variables
+            ));
+        }
+        let shared_bytes = program.dynamic_shared as usize + launch.shared_bytes;
+        if shared_bytes > 1 << 22 {
+            return refuse(format!("{shared_bytes} bytes of shared memory"));
+        }
+        let mut grid = Self {
+            program,
+            launch,
+            memory,
+            regions: memory::Regions::default(),
+            checker: launch.checks.races.then(|| check::GlobalRaces::new(blocks)),
+            words: vec![[0; 32]; program.words],
+            longs: vec![[0; 32]; program.longs],
+            preds: vec![0; program.preds],
+            threads: threads as u32,
+            warps: (threads as u32).div_ceil(32),
+            blocks,
+            shared_bytes,
+            left: AtomicU64::new(launch.instructions),
+            stop: AtomicBool::new(false),
+        };
+        for &(slot, constant) in &program.constants {
+            let Some(value) = grid.constant(constant) else {
+                continue;
+            };
+            let index = slot.index as usize;
+            match slot.class {
+                Class::Word => grid.words[index] = [(value & slot.mask()) as u32; 32],
+                Class::Long => grid.longs[index] = [value; 32],
+                Class::Pred => grid.preds[index] = if value & 1 != 0 { u32::MAX } else { 0 },
+            }
+        }
+        Ok(grid)
+    }
+
+    /// The value of a slot for all warps of the launch.
+    fn constant(&self, constant: Constant) -> Option<u64> {
+        let launch = self.launch;
+        Some(match constant {
+            Constant::Value(value) => value,
+            Constant::Parameter {
+                offset,
+                bytes,
+                signed,
+            } => {
+                let mut value = [0; 8];
+                value[..bytes as usize]
+                    .copy_from_slice(&launch.parameters[offset as usize..][..bytes as usize]);
+                let (value, unused) = (u64::from_le_bytes(value), 64 - 8 * bytes);
+                if signed {
+                    ((value << unused) as i64 >> unused) as u64
+                } else {
+                    value
+                }
+            }
+            Constant::Variable { index, offset } => {
+                launch.variables[index as usize].wrapping_add_signed(offset)
+            }
+            Constant::DynamicShared { offset, generic } => {
+                let base = if generic {
+                    crate::program::SHARED_WINDOW
+                } else {
+                    0
+                };
+                base.wrapping_add(self.program.dynamic_shared)
+                    .wrapping_add_signed(offset)
+            }
+            Constant::Special(special) => match special {
+                Special::Ntid(axis) => launch.block[usize::from(axis)].into(),
+                Special::Nctaid(axis) => launch.grid[usize::from(axis)].into(),
+                Special::Warps => 64,
+                Special::Processors => launch.processors.into(),
+                Special::Grid => 1,
+                Special::DynamicShared => launch.shared_bytes as u64,
+                Special::TotalShared => self.shared_bytes as u64,
+                _ => return None,
+            },
+        })
+    }
+
+    /// The value of a slot that depends on the thread.
+    fn special(&self, special: Special, block: [u32; 3], number: u64, warp: u32, lane: u32) -> u32 {
+        match special {
+            Special::Tid(axis) => self.thread(warp * 32 + lane)[usize::from(axis)],
+            Special::Ctaid(axis) => block[usize::from(axis)],
+            Special::Lane => lane,
+            Special::Warp => warp,
+            Special::Processor => (number % u64::from(self.launch.processors.max(1))) as u32,
+            Special::MaskEq => 1 << lane,
+            Special::MaskLt => (1 << lane) - 1,
+            Special::MaskLe => (1 << lane) - 1 | 1 << lane,
+            Special::MaskGt => !((1 << lane) - 1 | 1 << lane),
+            Special::MaskGe => !((1 << lane) - 1),
+            _ => 0,
+        }
+    }
+
+    fn thread(&self, linear: u32) -> [u32; 3] {
+        let [x, y, _] = self.launch.block;
+        [linear % x, linear / x % y, linear / x / y]
+    }
+
+    fn block(&self, linear: u64) -> [u32; 3] {
+        let (x, y) = (
+            u64::from(self.launch.grid[0]),
+            u64::from(self.launch.grid[1]),
+        );
+        [
+            (linear % x) as u32,
+            (linear / x % y) as u32,
+            (linear / x / y) as u32,
+        ]
+    }
+
+    fn finding(
+        &self,
+        kind: FindingKind,
+        at: usize,
+        block: [u32; 3],
+        thread: u32,
+        detail: impl Into<String>,
+    ) -> Box<Finding> {
+        let program = self.program;
+        let place = program.places[at.min(program.places.len() - 1)];
+        let file = program
+            .files
+            .iter()
+            .find(|(number, _)| *number == place.source.0 && place.source.1 != 0);
+        Box::new(Finding {
+            kind,
+            kernel: program.name.clone(),
+            line: place.line,
+            instruction: program.line(place.line).into(),
+            source: file.map(|(_, name)| (name.clone(), place.source.1)),
+            block,
+            thread: self.thread(thread),
+            address: None,
+            bytes: 0,
+            region: None,
+            parameter: None,
+            detail: detail.into(),
+        })
+    }
+}

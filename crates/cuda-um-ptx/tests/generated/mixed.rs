@@ -1,0 +1,841 @@
+//! Programs of many statements: arithmetic of all forms, divergence, memory of all spaces, and what the threads of a warp or a block do
+//! together. Each thread has a state of 4 + 6 + 4 registers (`%h`, `%s`, `%l`), which it writes at the end.
+//!
+//! Everything is defined: threads meet in order, sums do not depend on it, and a thread reads only what was written.
+
+use super::Program;
+use super::forms::Form;
+use super::values::{Draw, Random};
+use std::fmt::Write;
+
+/// Words of a thread's output: the state.
+const WORDS: usize = 20;
+/// Words of sums behind them.
+const SUMS: usize = 12;
+const INPUT: usize = 4096;
+
+struct Writer<'a> {
+    random: Random,
+    forms: Vec<&'a Form>,
+    body: String,
+    indent: usize,
+    labels: usize,
+    /// Registers for the counters of loops and masks of branches.
+    scratch: usize,
+    target: u32,
+    block: usize,
+}
+
+/// Where a statement stands.
+#[derive(Clone, Copy)]
+struct Place {
+    depth: usize,
+    /// All threads of the block come here together.
+    together: bool,
+}
+
+pub fn program(seed: u64, forms: &[Form]) -> Program {
+    let mut random = Random::new(seed);
+    let (grid, block) = (
+        1 + random.below(4) as u32,
+        32 * (1 + random.below(4) as u32),
+    );
+    let target = if random.chance(35) { 90 } else { 80 };
+    // A NaN's sign and payload are not defined where only the sign changes; approximations have programs of their own.
+    let usable = |form: &&Form| {
+        form.target <= target
+            && form.bound.is_none()
+            && !form.operands.iter().any(|draw| is_number(*draw))
+    };
+    let forms: Vec<&Form> = forms.iter().filter(usable).collect();
+    let input: Vec<u32> = (0..INPUT)
+        .map(|_| match random.below(4) {
+            0 => Draw::F32.draw(&mut random),
+            1 => Draw::F16X2.draw(&mut random),
+            _ => Draw::I32.draw(&mut random),
+        } as u32)
+        .collect();
+    let mut writer = Writer {
+        random,
+        forms,
+        body: String::new(),
+        indent: 1,
+        labels: 0,
+        scratch: 0,
+        target,
+        block: block as usize,
+    };
+    let functions = writer.functions();
+    let mut place = Place {
+        depth: 0,
+        together: true,
+    };
+    for _ in 0..8 + writer.random.below(8) {
+        if place.together && writer.random.chance(2) {
+            // Some threads leave; the others are never again together.
+            let left = writer.predicate();
+            writer.line(format!("@{left} bra EXIT;"));
+            place.together = false;
+        }
+        writer.statement(place);
+    }
+    let table: Vec<String> = (0..16)
+        .map(|_| (writer.random.next() as u32).to_string())
+        .collect();
+    let Writer { body, scratch, .. } = writer;
+    let words = (grid * block) as usize * WORDS;
+    let version = if target == 90 { "8.3" } else { "7.8" };
+    let text = format!(
+        ".version {version}
+.target sm_{target}
+.address_size 64
+
+.const .align 4 .u32 fixed[16] = {{{table}}};
+.global .align 4 .u32 table[16] = {{{table}}};
+
+{functions}
+.visible .entry main(.param .u64 input, .param .u64 output)
+{{
+    .reg .pred %p<8>, %q<{scratch}>;
+    .reg .b16 %h<4>, %w<4>;
+    .reg .b32 %r<8>, %s<6>, %t<16>, %c<{scratch}>, %me, %gid;
+    .reg .b64 %d<8>, %l<4>, %u<8>, %input, %output, %sums;
+    .shared .align 16 .b8 slots[{slots}];
+    .shared .align 8 .b8 sums[16];
+    .shared .align 8 .b64 meeting;
+    .local .align 16 .b8 own[64];
+    ld.param.u64 %input, [input];
+    ld.param.u64 %output, [output];
+    cvta.to.global.u64 %input, %input;
+    cvta.to.global.u64 %output, %output;
+    mov.u32 %me, %tid.x;
+    mov.u32 %t0, %ctaid.x;
+    mov.u32 %t1, %ntid.x;
+    mad.lo.u32 %gid, %t0, %t1, %me;
+    add.u64 %sums, %output, {sums_at};
+    and.b32 %t0, %gid, 127;
+    mul.wide.u32 %u0, %t0, 64;
+    add.u64 %u0, %u0, %input;
+    ld.global.v4.u32 {{%s0, %s1, %s2, %s3}}, [%u0];
+    ld.global.v2.u32 {{%s4, %s5}}, [%u0+16];
+    ld.global.v2.u64 {{%l0, %l1}}, [%u0+32];
+    ld.global.nc.v2.u64 {{%l2, %l3}}, [%u0+48];
+    ld.global.v4.u16 {{%h0, %h1, %h2, %h3}}, [%u0+24];
+    mov.u32 %t2, 0;
+    st.local.v4.u32 [own], {{%t2, %t2, %t2, %t2}};
+    st.local.v4.u32 [own+16], {{%t2, %t2, %t2, %t2}};
+    st.local.v4.u32 [own+32], {{%t2, %t2, %t2, %t2}};
+    st.local.v4.u32 [own+48], {{%t2, %t2, %t2, %t2}};
+{body}EXIT:
+    mul.wide.u32 %u0, %gid, {thread_bytes};
+    add.u64 %u0, %u0, %output;
+    st.global.v4.u32 [%u0], {{%s0, %s1, %s2, %s3}};
+    st.global.v2.u32 [%u0+16], {{%s4, %s5}};
+    st.global.v4.u16 [%u0+24], {{%h0, %h1, %h2, %h3}};
+    st.global.v2.u64 [%u0+32], {{%l0, %l1}};
+    st.global.u64 [%u0+48], %l2;
+    st.global.u64 [%u0+56], %l3;
+    ld.local.v4.u32 {{%t0, %t1, %t2, %t3}}, [own+16];
+    st.global.v4.u32 [%u0+64], {{%t0, %t1, %t2, %t3}};
+    ret;
+}}
+",
+        table = table.join(", "),
+        scratch = scratch + 1,
+        slots = block * 16,
+        sums_at = words * 4,
+        thread_bytes = WORDS * 4,
+    );
+    Program {
+        name: "mixed".into(),
+        text,
+        grid,
+        block,
+        input,
+        words: words + SUMS,
+        expected: None,
+        bound: None,
+    }
+}
+
+fn is_number(draw: Draw) -> bool {
+    use Draw::*;
+    matches!(
+        draw,
+        NumF16 | NumF16x2 | NumBf16 | NumBf16x2 | NumF32 | NumF64
+    )
+}
+
+impl Writer<'_> {
+    fn line(&mut self, text: impl AsRef<str>) {
+        _ = writeln!(
+            self.body,
+            "{:width$}{}",
+            "",
+            text.as_ref(),
+            width = 4 * self.indent
+        );
+    }
+
+    fn lines(&mut self, text: impl AsRef<str>) {
+        text.as_ref()
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .for_each(|line| self.line(line));
+    }
+
+    fn label(&mut self) -> String {
+        self.labels += 1;
+        format!("L{}", self.labels)
+    }
+
+    fn h(&mut self) -> String {
+        format!("%h{}", self.random.below(4))
+    }
+
+    fn s(&mut self) -> String {
+        format!("%s{}", self.random.below(6))
+    }
+
+    fn l(&mut self) -> String {
+        format!("%l{}", self.random.below(4))
+    }
+
+    /// A register of the state.
+    fn state(&mut self, bits: u32) -> String {
+        match bits {
+            16 => self.h(),
+            32 => self.s(),
+            _ => self.l(),
+        }
+    }
+
+    /// A predicate of the state, in a register of its own.
+    fn predicate(&mut self) -> String {
+        self.scratch += 1;
+        let (register, a, b) = (format!("%q{}", self.scratch), self.s(), self.s());
+        let number = self.random.below(64);
+        let text = match self.random.below(8) {
+            0 => format!("setp.lt.s32 {register}, {a}, {b};"),
+            1 => format!("setp.hi.u32 {register}, {a}, {b};"),
+            2 => format!("setp.gtu.f32 {register}, {a}, {b};"),
+            3 => format!("and.b32 %t0, %me, {number};\nsetp.ne.u32 {register}, %t0, 0;"),
+            4 => format!("setp.lt.u32 {register}, %me, {number};"),
+            5 => {
+                format!("setp.lt.s32 %p1, {a}, 0;\nsetp.ge.xor.u32 {register}|%p2, {a}, {b}, %p1;")
+            }
+            6 => format!(
+                "setp.eq.s64 %p1, {}, {};\nsetp.lt.and.f32 %p2|{register}, {a}, {b}, !%p1;",
+                self.l(),
+                self.l()
+            ),
+            _ => format!(
+                "and.b32 %t0, {a}, {};\nsetp.eq.u32 {register}, %t0, 0;",
+                1 + self.random.below(3)
+            ),
+        };
+        self.lines(text);
+        register
+    }
+
+    /// A form of an instruction on the state.
+    fn form(&mut self) -> String {
+        let index = self.random.below(self.forms.len());
+        let form = self.forms[index];
+        let names = ["$a", "$b", "$c", "$e"];
+        let mut text = form.text.clone();
+        if !text.contains('$') {
+            text = format!("{text} $d, {};", names[..form.operands.len()].join(", "));
+        }
+        for (draw, name) in form.operands.iter().zip(names) {
+            // Sometimes a constant instead of a register.
+            let simple = !form.text.contains('$')
+                && !form.text.starts_with('v')
+                && *draw == Draw::I32
+                && self.random.chance(15);
+            let operand = match simple {
+                true if text.contains(".s32") => (draw.draw(&mut self.random) as i32).to_string(),
+                true if text.contains(".u32") => (draw.draw(&mut self.random) as u32).to_string(),
+                _ => self.state(draw.bits()),
+            };
+            text = text.replace(name, &operand);
+        }
+        text.replace("$d", &self.state(form.result.bits()))
+    }
+
+    fn statement(&mut self, place: Place) {
+        if place.together && self.random.chance(35) {
+            return self.meeting();
+        }
+        let nested = Place {
+            depth: place.depth + 1,
+            together: false,
+        };
+        match self.random.below(if place.depth < 3 { 20 } else { 14 }) {
+            0..=5 => {
+                let text = self.form();
+                self.line(text);
+            }
+            6 => {
+                let (predicate, text) = (self.predicate(), self.form());
+                let not = self.random.pick(&["", "!"]).to_owned();
+                // Of several instructions only the last one.
+                let (before, last) = text
+                    .trim_end_matches(';')
+                    .rsplit_once("; ")
+                    .unwrap_or(("", text.trim_end_matches(';')));
+                if !before.is_empty() {
+                    self.line(format!("{before};"));
+                }
+                self.line(format!("@{not}{predicate} {last};"));
+            }
+            7..=9 => self.memory(),
+            10 => self.sum(),
+            11 => {
+                let (a, b, d) = (self.s(), self.s(), self.s());
+                let e = self.l();
+                // ptxas 13.0 crashes at a call of a function that calls itself if it finds that the call is never reached.
+                let text = match self.random.below(if place.together { 3 } else { 2 }) {
+                    0 => format!("call ({d}), first, ({a}, {b});"),
+                    1 => format!(
+                        "{{\n.param .align 8 .b8 pair[16];\n.param .b64 back;\nst.param.b64 [pair], {e};\nst.param.b32 [pair+8], {a};\nst.param.b32 [pair+12], {b};\ncall (back), second, (pair);\nld.param.b64 {e}, [back];\n}}"
+                    ),
+                    _ => format!(
+                        "{{\n.param .b32 number;\n.param .b32 back;\nand.b32 %t0, {a}, 7;\nst.param.b32 [number], %t0;\ncall (back), third, (number);\nld.param.b32 {d}, [back];\n}}"
+                    ),
+                };
+                self.lines(text);
+            }
+            12 => {
+                let (h, g, s, l, t) = (self.h(), self.h(), self.s(), self.l(), self.s());
+                let text = match self.random.below(6) {
+                    0 => format!("mov.b64 {{{s}, %t0}}, {l};"),
+                    1 => format!("mov.b64 {l}, {{{s}, {t}}};"),
+                    2 => format!("mov.b32 {{{h}, %w0}}, {s};"),
+                    3 => format!("mov.b32 {s}, {{{g}, {h}}};"),
+                    4 => format!(
+                        "mov.u32 {s}, %{};",
+                        self.random.pick(&[
+                            "laneid",
+                            "lanemask_lt",
+                            "lanemask_ge",
+                            "nctaid.x",
+                            "ctaid.x"
+                        ])
+                    ),
+                    _ => format!("mov.u32 {s}, {};", self.random.next() as u32),
+                };
+                self.lines(text);
+            }
+            13 => self.mask(),
+            14 | 15 => {
+                let (predicate, other, end) = (self.predicate(), self.label(), self.label());
+                self.line(format!("@!{predicate} bra {other};"));
+                self.several(nested);
+                if self.random.chance(60) {
+                    self.line(format!("bra {end};"));
+                    self.line(format!("{other}:"));
+                    self.several(nested);
+                    self.line(format!("{end}:"));
+                } else {
+                    self.line(format!("{other}:"));
+                }
+            }
+            16 | 17 => self.repeat(nested),
+            18 => {
+                let (s, targets, end) = (self.s(), self.label(), self.label());
+                let labels: Vec<String> = (0..4).map(|_| self.label()).collect();
+                self.line(format!("and.b32 %t0, {s}, 3;"));
+                self.line(format!("{targets}: .branchtargets {};", labels.join(", ")));
+                self.line(format!("brx.idx %t0, {targets};"));
+                for label in labels {
+                    self.line(format!("{label}:"));
+                    self.statement(nested);
+                    self.line(format!("bra {end};"));
+                }
+                self.line(format!("{end}:"));
+            }
+            _ => {
+                // The same number of times in all threads.
+                let (top, count) = (self.label(), 2 + self.random.below(3));
+                self.scratch += 1;
+                let counter = format!("%c{}", self.scratch);
+                self.line(format!("mov.u32 {counter}, 0;"));
+                self.line(format!("{top}:"));
+                self.several(Place {
+                    depth: place.depth + 1,
+                    together: place.together,
+                });
+                self.lines(format!("add.u32 {counter}, {counter}, 1;\nsetp.lt.u32 %p1, {counter}, {count};\n@%p1 bra {top};"));
+            }
+        }
+    }
+
+    fn several(&mut self, place: Place) {
+        self.indent += 1;
+        for _ in 0..1 + self.random.below(4) {
+            self.statement(place);
+        }
+        self.indent -= 1;
+    }
+
+    /// A loop whose count differs between threads, perhaps with a way out.
+    fn repeat(&mut self, place: Place) {
+        let (top, end, s) = (self.label(), self.label(), self.s());
+        self.scratch += 1;
+        let counter = format!("%c{}", self.scratch);
+        let most = [1, 3, 7][self.random.below(3)];
+        self.line(format!("and.b32 {counter}, {s}, {most};"));
+        self.line(format!("{top}:"));
+        self.several(place);
+        if self.random.chance(40) {
+            let out = self.predicate();
+            self.line(format!("@{out} bra {end};"));
+            self.several(place);
+        }
+        self.lines(format!(
+            "add.s32 {counter}, {counter}, -1;\nsetp.ge.s32 %p1, {counter}, 0;\n@%p1 bra {top};"
+        ));
+        self.line(format!("{end}:"));
+    }
+
+    /// Loads and stores of a thread of its own.
+    fn memory(&mut self) {
+        let (a, b, d) = (self.s(), self.s(), self.s());
+        let (h, l, m) = (self.h(), self.l(), self.l());
+        let global = |align: usize| {
+            format!(
+                "and.b32 %t0, {a}, {};\ncvt.u64.u32 %u0, %t0;\nadd.u64 %u0, %u0, %input;\n",
+                0x3ff0 + 16 - align
+            )
+        };
+        let own = |size: usize| {
+            format!(
+                "and.b32 %t0, {a}, {};\nmov.u32 %t1, own;\nadd.u32 %t0, %t0, %t1;\n",
+                64 - size
+            )
+        };
+        let slot = "mul.lo.u32 %t1, %me, 16;\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\n";
+        let text = match self.random.below(18) {
+            0 => format!(
+                "{}ld.global.v4.u32 {{{d}, %t1, {b}, %t2}}, [%u0];",
+                global(16)
+            ),
+            1 => format!("{}ld.global.v2.b64 {{%u1, {l}}}, [%u0];", global(16)),
+            2 => format!("{}ld.global.u8 {d}, [%u0];", global(1)),
+            3 => format!("{}ld.global.s8 {d}, [%u0];", global(1)),
+            4 => format!("{}ld.global.s16 {d}, [%u0];", global(2)),
+            5 => format!("{}ld.global.nc.u16 {h}, [%u0];", global(2)),
+            6 => format!("{}ld.global.s32 {l}, [%u0];", global(4)),
+            7 => format!(
+                "{}cvta.global.u64 %u0, %u0;\nld.u64 {l}, [%u0];\nisspacep.global %p1, %u0;\nselp.b32 {d}, {d}, 0, %p1;",
+                global(8)
+            ),
+            8 => format!(
+                "{}st.local.b32 [%t0], {b};\nld.local.u8 {d}, [own+5];",
+                own(4)
+            ),
+            9 => format!(
+                "{}st.local.b8 [%t0], {b};\nld.local.v2.b32 {{{d}, %t2}}, [own+8];",
+                own(1)
+            ),
+            10 => format!("{}ld.local.b64 {l}, [%t0];", own(8)),
+            11 => format!(
+                "{}cvt.u64.u32 %u0, %t0;\ncvta.local.u64 %u0, %u0;\nst.u16 [%u0], {h};\nisspacep.shared %p1, %u0;\nselp.b32 {d}, 1, {d}, %p1;",
+                own(2)
+            ),
+            12 => format!(
+                "and.b32 %t0, {a}, 60;\nmov.u64 %u0, fixed;\ncvt.u64.u32 %u1, %t0;\nadd.u64 %u0, %u0, %u1;\nld.const.u32 {d}, [%u0];"
+            ),
+            13 => format!(
+                "and.b32 %t0, {a}, 60;\nmov.u64 %u0, table;\ncvt.u64.u32 %u1, %t0;\nadd.u64 %u0, %u0, %u1;\nld.global.u32 {d}, [%u0];"
+            ),
+            14 => format!(
+                "{slot}st.shared.v2.b64 [%t0], {{{l}, {m}}};\nld.shared.b32 {d}, [%t0+4];\nld.shared.s8 {b}, [%t0+15];"
+            ),
+            15 => format!(
+                "{slot}cvt.u64.u32 %u0, %t0;\ncvta.shared.u64 %u0, %u0;\nst.v4.b32 [%u0], {{{a}, {b}, {d}, {a}}};\nld.v2.u64 {{{l}, %u1}}, [%u0];\nisspacep.shared %p1, %u0;\nselp.b32 {d}, {d}, 7, %p1;\ncvta.to.shared.u64 %u0, %u0;\nld.shared.u16 {h}, [%u0+6];"
+            ),
+            16 => {
+                let size = [4, 8, 16][self.random.below(3)];
+                let partial = if self.random.chance(50) {
+                    format!(", {}", size / 2)
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{slot}{}\nst.shared.v2.b64 [%t3], {{{l}, {m}}};\nmembar.cta;\ncp.async.ca.shared.global [%t3], [%u0], {size}{partial};\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 {d}, [%t3];\nld.shared.b64 {l}, [%t3+8];",
+                    format!("mov.u32 %t3, %t0;\n{}", global(16))
+                )
+            }
+            _ => format!(
+                "{slot}st.volatile.shared.b32 [%t0+8], {b};\nmembar.cta;\nld.volatile.shared.b16 {h}, [%t0+10];"
+            ),
+        };
+        // The second register of a pair must not be one of its first.
+        let text = text.replace(
+            &format!("{{{d}, %t1, {d}, %t2}}"),
+            &format!("{{{d}, %t1, %t3, %t2}}"),
+        );
+        self.lines(text);
+    }
+
+    /// A sum of all threads, whose value does not depend on their order.
+    fn sum(&mut self) {
+        let (s, l) = (self.s(), self.l());
+        let op = self.random.pick(&["atom", "red"]).to_owned();
+        let scope = self.random.pick(&[".relaxed.gpu", ""]).to_owned();
+        let (from, wide) = if op == "atom" {
+            ("%t1, ", "%u1, ")
+        } else {
+            ("", "")
+        };
+        let text = match self.random.below(10) {
+            0 => format!("{op}{scope}.global.add.u32 {from}[%sums], {s};"),
+            1 => format!("{op}{scope}.global.max.s32 {from}[%sums+4], {s};"),
+            2 => format!("{op}{scope}.global.or.b32 {from}[%sums+8], {s};"),
+            3 => format!("{op}{scope}.global.xor.b32 {from}[%sums+12], {s};"),
+            4 => format!("{op}{scope}.global.add.u64 {wide}[%sums+16], {l};"),
+            5 => format!("{op}{scope}.global.max.u64 {wide}[%sums+24], {l};"),
+            6 => format!(
+                "and.b32 %t0, {s}, 3;\ncvt.rn.f32.u32 %t0, %t0;\n{op}{scope}.global.add.f32 {from}[%sums+32], %t0;"
+            ),
+            7 => format!("{op}{scope}.global.inc.u32 {from}[%sums+36], 1000;"),
+            8 => format!(
+                "and.b32 %t0, {s}, 255;\ncvt.rn.f64.u32 %u0, %t0;\n{op}{scope}.global.add.f64 {wide}[%sums+40], %u0;"
+            ),
+            _ => {
+                let top = self.label();
+                format!(
+                    "ld.volatile.global.u32 %t0, [%sums+12];\n{top}:\nxor.b32 %t1, %t0, {s};\nmov.u32 %t2, %t0;\natom.global.cas.b32 %t0, [%sums+12], %t0, %t1;\nsetp.ne.u32 %p1, %t0, %t2;\n@%p1 bra {top};"
+                )
+            }
+        };
+        self.lines(text);
+    }
+
+    /// What some lanes of a warp do together: those with a predicate, by a mask of a vote before the branch. Only where a warp is
+    /// together, which a divergent place is not; there, each thread is alone.
+    fn mask(&mut self) {
+        let (s, d) = (self.s(), self.s());
+        self.lines(format!("mov.u32 %t0, %laneid;\nshl.b32 %t0, 1, %t0;\nvote.sync.ballot.b32 %t1, 1, %t0;\nxor.b32 {d}, {s}, %t1;"));
+    }
+
+    /// What all threads of a block, or whole warps of it, do together.
+    fn meeting(&mut self) {
+        let (a, b, d) = (self.s(), self.s(), self.s());
+        let (l, block) = (self.l(), self.block);
+        let slots = |own: &str, other: &str| {
+            format!(
+                "bar.sync 0;\nmul.lo.u32 %t1, %me, 16;\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\n{own}\nbar.sync 0;\n{other}\nbar.sync 0;"
+            )
+        };
+        let text = match self.random.below(16) {
+            0 | 1 => {
+                let step = 1 + self.random.below(block - 1);
+                let next = format!(
+                    "add.u32 %t2, %me, {step};\nrem.u32 %t2, %t2, {block};\nmul.lo.u32 %t2, %t2, 16;\nmov.u32 %t3, slots;\nadd.u32 %t2, %t2, %t3;"
+                );
+                match self.random.below(4) {
+                    0 => slots(
+                        &format!("st.shared.b32 [%t0], {a};"),
+                        &format!("{next}\nld.shared.b32 {d}, [%t2];"),
+                    ),
+                    1 => slots(
+                        &format!("st.shared.v4.b32 [%t0], {{{a}, {b}, {a}, {d}}};"),
+                        &format!(
+                            "{next}\nld.shared.v2.b32 {{%t4, {d}}}, [%t2+8];\nld.shared.b64 {l}, [%t2];"
+                        ),
+                    ),
+                    2 => slots(
+                        &format!(
+                            "st.shared.b16 [%t0+2], {};\nst.shared.b8 [%t0+1], {b};",
+                            self.h()
+                        ),
+                        &format!("{next}\nld.shared.u8 {d}, [%t2+1];\nld.shared.s16 {b}, [%t2+2];"),
+                    ),
+                    _ => slots(
+                        &format!("st.shared.b64 [%t0+8], {l};"),
+                        &format!("{next}\nld.shared.b64 {l}, [%t2+8];"),
+                    ),
+                }
+            }
+            2..=4 => {
+                let mode = self.random.pick(&["up", "down", "bfly", "idx"]).to_owned();
+                let (lane, width) = (self.random.below(33), [32, 16, 8, 4][self.random.below(4)]);
+                let clamp = if mode == "up" {
+                    (32 - width) << 8
+                } else {
+                    (32 - width) << 8 | 31
+                };
+                let source = if self.random.chance(40) {
+                    b.clone()
+                } else {
+                    lane.to_string()
+                };
+                format!(
+                    "shfl.sync.{mode}.b32 %t0|%p1, {a}, {source}, {clamp}, -1;\nmov.b32 {d}, %t0;\n@%p1 add.u32 {d}, {d}, 1;"
+                )
+            }
+            5 => {
+                let predicate = self.predicate();
+                match self.random.below(4) {
+                    0 => format!("vote.sync.ballot.b32 {d}, {predicate}, -1;"),
+                    1 => format!(
+                        "vote.sync.any.pred %p1, {predicate}, -1;\nselp.b32 {d}, {a}, {b}, %p1;"
+                    ),
+                    2 => format!(
+                        "vote.sync.all.pred %p1, !{predicate}, -1;\nselp.b32 {d}, {a}, {b}, %p1;"
+                    ),
+                    _ => format!(
+                        "vote.sync.uni.pred %p1, {predicate}, -1;\nselp.b32 {d}, {a}, {b}, %p1;"
+                    ),
+                }
+            }
+            6 => match self.random.below(4) {
+                0 => format!("and.b32 %t0, {a}, 3;\nmatch.any.sync.b32 {d}, %t0, -1;"),
+                1 => format!("and.b64 %u0, {l}, 1;\nmatch.any.sync.b64 {d}, %u0, -1;"),
+                2 => format!(
+                    "shr.u32 %t0, {a}, 31;\nmatch.all.sync.b32 %t1|%p1, %t0, -1;\nselp.b32 {d}, %t1, {d}, %p1;"
+                ),
+                _ => format!("match.all.sync.b64 %t1|%p1, {l}, -1;\nselp.b32 {d}, 1, %t1, %p1;"),
+            },
+            7 => {
+                let op = self
+                    .random
+                    .pick(&[
+                        "add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32",
+                        "and.b32", "or.b32", "xor.b32",
+                    ])
+                    .to_owned();
+                format!("redux.sync.{op} %t0, {a}, -1;\nxor.b32 {d}, {d}, %t0;")
+            }
+            8 => {
+                // Lanes with a predicate, by the mask of a vote.
+                let (predicate, end) = (self.predicate(), self.label());
+                let op = self
+                    .random
+                    .pick(&["add.u32", "max.s32", "xor.b32"])
+                    .to_owned();
+                format!(
+                    "vote.sync.ballot.b32 %t1, {predicate}, -1;\n@!{predicate} bra {end};\nredux.sync.{op} %t2, {a}, %t1;\nmatch.any.sync.b32 %t3, {b}, %t1;\nbfind.u32 %t4, %t1;\nshfl.sync.idx.b32 %t4, {a}, %t4, 31, %t1;\nxor.b32 %t2, %t2, %t3;\nxor.b32 {d}, %t2, %t4;\n{end}:\nbar.warp.sync -1;"
+                )
+            }
+            9 | 10 => {
+                let (op, width) = [
+                    ("add.u32", 32),
+                    ("min.s32", 32),
+                    ("max.u32", 32),
+                    ("and.b32", 32),
+                    ("or.b32", 32),
+                    ("xor.b32", 32),
+                    ("inc.u32", 32),
+                    ("add.u64", 64),
+                    ("min.u64", 64),
+                ][self.random.below(9)];
+                let (value, temporary, start) = if width == 64 {
+                    (l.clone(), "%u1", self.l())
+                } else {
+                    (a.clone(), "%t1", self.s())
+                };
+                let value = if op == "inc.u32" {
+                    "37".to_owned()
+                } else {
+                    value
+                };
+                let start = if op == "inc.u32" {
+                    "5".to_owned()
+                } else {
+                    start
+                };
+                let predicate = self.predicate();
+                let guard = if self.random.chance(50) {
+                    format!("@{predicate} ")
+                } else {
+                    String::new()
+                };
+                let target = if width == 64 { l.clone() } else { d.clone() };
+                format!(
+                    "bar.sync 0;\nsetp.eq.u32 %p1, %me, 0;\n@%p1 st.shared.b{width} [sums], {start};\nbar.sync 0;\n{guard}atom.shared.{op} {temporary}, [sums], {value};\nbar.sync 0;\nld.shared.b{width} {target}, [sums];\nbar.sync 0;"
+                )
+            }
+            11 => match self.random.below(3) {
+                0 => {
+                    let predicate = self.predicate();
+                    format!("bar.red.popc.u32 {d}, 0, {predicate};")
+                }
+                1 => {
+                    let predicate = self.predicate();
+                    format!(
+                        "bar.red.and.pred %p1, 1, {block}, {predicate};\nselp.b32 {d}, {a}, {b}, %p1;"
+                    )
+                }
+                _ => {
+                    let predicate = self.predicate();
+                    format!(
+                        "bar.red.or.pred %p1, 0, !{predicate};\nselp.b32 {d}, {a}, {b}, %p1;\nbarrier.sync 2;"
+                    )
+                }
+            },
+            12 => {
+                let (count, transposed) = (
+                    [1, 2, 4][self.random.below(3)],
+                    self.random.pick(&["", ".trans"]).to_owned(),
+                );
+                let all = ["%t4", "%t5", "%t6", "%t7"];
+                // Every warp its own rows: lane i the address of row i, 16 bytes each.
+                let mut text = slots(
+                    &format!("st.shared.v4.b32 [%t0], {{{a}, {b}, {d}, %me}};"),
+                    &format!(
+                        "ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {{{}}}, [%t0];",
+                        all[..count].join(", ")
+                    ),
+                );
+                all[..count]
+                    .iter()
+                    .for_each(|register| text += &format!("\nxor.b32 {d}, {d}, {register};"));
+                if self.target == 90 && self.random.chance(40) {
+                    let store = format!(
+                        "stmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 [%t0], {{{}}};",
+                        [&a, &b, &d, &a].map(String::as_str)[..count].join(", ")
+                    );
+                    let fill = format!(
+                        "st.shared.v4.b32 [%t0], {{{b}, {b}, {b}, {b}}};\nbar.sync 0;\n{store}"
+                    );
+                    text += &format!(
+                        "\n{}",
+                        slots(&fill, &format!("ld.shared.b32 {d}, [%t0+4];"))
+                    );
+                }
+                text
+            }
+            13 => format!(
+                "bar.sync 0;\nsetp.eq.u32 %p1, %me, 0;\n@%p1 mbarrier.init.shared.b64 [meeting], {block};\n{}\nmbarrier.arrive.shared.b64 %u0, [meeting];\n{top}:\nmbarrier.test_wait.shared.b64 %p1, [meeting], %u0;\n@!%p1 bra {top};\nxor.b32 %t1, %t1, {};\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\nld.shared.b32 {d}, [%t0];\nbar.sync 0;\n@%p2 mbarrier.inval.shared.b64 [meeting];\nbar.sync 0;",
+                format!(
+                    "mov.pred %p2, %p1;\nbar.sync 0;\nmul.lo.u32 %t1, %me, 16;\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\nst.shared.b32 [%t0], {a};"
+                ),
+                16 * (1 + self.random.below(31)),
+                top = self.label(),
+            ),
+            14 => {
+                // A lock, for which the lanes of a warp wait, too.
+                let (top, taken) = (self.label(), self.label());
+                format!(
+                    "bar.sync 0;\nsetp.eq.u32 %p1, %me, 0;\nmov.u32 %t0, 0;\n@%p1 st.shared.v2.b32 [sums], {{%t0, %t0}};\nbar.sync 0;\n{top}:\natom.shared.cas.b32 %t0, [sums], 0, 1;\nsetp.ne.u32 %p1, %t0, 0;\n@%p1 bra {taken};\nld.volatile.shared.b32 %t1, [sums+4];\nadd.u32 %t1, %t1, {a};\nst.volatile.shared.b32 [sums+4], %t1;\nmembar.cta;\natom.shared.exch.b32 %t2, [sums], 0;\n{taken}:\n@%p1 bra {top};\nbar.sync 0;\nld.shared.b32 {d}, [sums+4];\nbar.sync 0;"
+                )
+            }
+            _ => self.matrices(),
+        };
+        self.lines(text);
+    }
+
+    /// `mma` of numbers whose sums are exact.
+    fn matrices(&mut self) -> String {
+        let (a, b, d) = (self.s(), self.s(), self.s());
+        let (integer, k) = [(true, 16), (true, 32), (false, 8), (false, 16)][self.random.below(4)];
+        if integer {
+            let (x, y) = (
+                self.random.pick(&["s8", "u8"]).to_owned(),
+                self.random.pick(&["s8", "u8"]).to_owned(),
+            );
+            let sat = self.random.pick(&["", ".satfinite"]).to_owned();
+            let (first, second) = if k == 16 {
+                (format!("{{{a}, {b}}}"), format!("{{{d}}}"))
+            } else {
+                (format!("{{{a}, {b}, {d}, {a}}}"), format!("{{{d}, {b}}}"))
+            };
+            return format!(
+                "mma.sync.aligned.m16n8k{k}.row.col{sat}.s32.{x}.{y}.s32 {{%t4, %t5, %t6, %t7}}, {first}, {second}, {{{b}, {a}, {d}, {d}}};\nxor.b32 {a}, %t4, %t5;\nsub.u32 {b}, %t6, %t7;"
+            );
+        }
+        // Numbers from -4 to 3 in each half: the bits of the state select them.
+        let pair = |of: &str, kind: &str, to: &str| {
+            format!(
+                "and.b32 %t0, {of}, 7;\nsub.s32 %t0, %t0, 4;\ncvt.rn.f32.s32 %t0, %t0;\nshr.u32 %t1, {of}, 29;\ncvt.rn.f32.u32 %t1, %t1;\ncvt.rn.{kind}x2.f32 {to}, %t0, %t1;\n"
+            )
+        };
+        let kind = self.random.pick(&["f16", "bf16"]).to_owned();
+        let result = if kind == "f16" && self.random.chance(50) {
+            "f16"
+        } else {
+            "f32"
+        };
+        let mut text = pair(&a, &kind, "%t8") + &pair(&b, &kind, "%t9") + &pair(&d, &kind, "%t10");
+        let (first, second) = if k == 8 {
+            ("{%t8, %t9}", "{%t10}")
+        } else {
+            ("{%t8, %t9, %t10, %t8}", "{%t10, %t9}")
+        };
+        let (sums, from) = if result == "f16" {
+            ("{%t4, %t5}", "{%t8, %t9}")
+        } else {
+            ("{%t4, %t5, %t6, %t7}", "{%t0, %t1, %t0, %t1}")
+        };
+        text += &format!(
+            "mma.sync.aligned.m16n8k{k}.row.col.{result}.{kind}.{kind}.{result} {sums}, {first}, {second}, {from};\nxor.b32 {d}, %t4, %t5;"
+        );
+        if result == "f32" {
+            text += &format!("\nxor.b32 {a}, %t6, %t7;");
+        }
+        text
+    }
+
+    /// Three functions, by the state of their own.
+    fn functions(&mut self) -> String {
+        let mut texts = String::new();
+        for (head, load, store) in [
+            (
+                ".func (.reg .b32 back) first(.reg .b32 a, .reg .b32 b)",
+                "mov.b32 %s0, a; mov.b32 %s1, b; mov.b32 %s2, a;",
+                "mov.b32 back, %s0;",
+            ),
+            (
+                ".func (.param .b64 back) second(.param .align 8 .b8 pair[16])",
+                "ld.param.b64 %l0, [pair]; ld.param.b32 %s0, [pair+8]; ld.param.b32 %s1, [pair+12]; mov.b32 %s2, %s0;",
+                "mov.b64 %l1, {%s0, %s1}; xor.b64 %l0, %l0, %l1; st.param.b64 [back], %l0;",
+            ),
+        ] {
+            self.lines(load.replace("; ", ";\n"));
+            self.lines("mov.b32 %s3, %s0;\nmov.b32 %s4, %s1;\nmov.b32 %s5, 77;\nmov.b32 {%h0, %h1}, %s0;\nmov.b32 {%h2, %h3}, %s1;");
+            if !load.contains("%l0") {
+                self.lines("mov.b64 %l0, {%s0, %s1};");
+            }
+            self.lines("not.b64 %l1, %l0;\nmov.b64 %l2, 1234567;\nmov.b64 %l3, {%s1, %s0};");
+            for _ in 0..1 + self.random.below(5) {
+                let text = self.form();
+                self.line(text);
+            }
+            self.lines(store.replace("; ", ";\n"));
+            let body = std::mem::take(&mut self.body);
+            _ = writeln!(
+                texts,
+                "{head}\n{{\n    .reg .pred %p<8>;\n    .reg .b16 %h<4>;\n    .reg .b32 %r<8>, %s<6>;\n    .reg .b64 %d<8>, %l<4>;\n{body}    ret;\n}}\n"
+            );
+        }
+        // It calls itself.
+        texts
+            + ".func (.param .b32 back) third(.param .b32 number)
+{
+    .reg .pred %p;
+    .reg .b32 %s<3>;
+    ld.param.b32 %s0, [number];
+    mov.b32 %s1, 1;
+    setp.eq.u32 %p, %s0, 0;
+    @%p bra DONE;
+    sub.u32 %s2, %s0, 1;
+    {
+        .param .b32 less;
+        .param .b32 result;
+        st.param.b32 [less], %s2;
+        call (result), third, (less);
+        ld.param.b32 %s1, [result];
+    }
+    mad.lo.u32 %s1, %s1, %s0, 3;
+DONE:
+    st.param.b32 [back], %s1;
+    ret;
+}
+"
+    }
+}

@@ -1,0 +1,551 @@
+//! `math` against other implementations: LLVM's APFloat, `half`, the CPU, and the manual's pseudocode. What a GPU says is in
+//! `answers.rs`.
+
+#[path = "generated/values.rs"]
+#[allow(dead_code, reason = "a part is needed")]
+mod values;
+
+use cuda_um_ptx::math::convert::{Rules, cvt, cvt_pack, pack};
+use cuda_um_ptx::math::float::{self, Bf16, Extreme, F16, Float};
+use cuda_um_ptx::math::int;
+use cuda_um_ptx::math::mma::{Mma, matrix_elements, mma, mma_f64};
+use cuda_um_ptx::math::{Mode, Round, Type};
+use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
+use rustc_apfloat::{FloatConvert, Round as Rounding};
+use values::{Draw, Random};
+
+const ROUNDS: [(Round, Rounding); 5] = [
+    (Round::Near, Rounding::NearestTiesToEven),
+    (Round::Zero, Rounding::TowardZero),
+    (Round::Down, Rounding::TowardNegative),
+    (Round::Up, Rounding::TowardPositive),
+    (Round::Away, Rounding::NearestTiesToAway),
+];
+
+/// The bits, or none for a NaN.
+fn bits<F: Float>(value: F) -> Option<u64> {
+    (!value.is_nan()).then(|| value.bits())
+}
+
+fn oracle<A: rustc_apfloat::Float>(value: A) -> Option<u64> {
+    (!value.is_nan()).then(|| value.to_bits() as u64)
+}
+
+fn arithmetic<F: Float, A: rustc_apfloat::Float>(draw: Draw) {
+    let mut random = Random::new(draw as u64);
+    for _ in 0..100_000 {
+        let [x, y, z] = [0; 3].map(|_| draw.draw(&mut random));
+        let [a, b, c] = [x, y, z].map(F::from_bits);
+        let [p, q, r] = [x, y, z].map(|bits| A::from_bits(bits.into()));
+        for (round, rounding) in &ROUNDS[..4] {
+            let mode = Mode {
+                round: *round,
+                ..Mode::default()
+            };
+            let case = || format!("{x:x} {y:x} {z:x} {round:?}");
+            assert_eq!(
+                bits(float::add(a, b, mode)),
+                oracle(p.add_r(q, *rounding).value),
+                "add {}",
+                case()
+            );
+            assert_eq!(
+                bits(float::mul(a, b, mode)),
+                oracle(p.mul_r(q, *rounding).value),
+                "mul {}",
+                case()
+            );
+            assert_eq!(
+                bits(float::fma(a, b, c, mode)),
+                oracle(p.mul_add_r(q, r, *rounding).value),
+                "fma {}",
+                case()
+            );
+            let difference = p.sub_r(q, *rounding).value;
+            assert_eq!(
+                bits(float::sub(a, b, mode)),
+                oracle(difference),
+                "sub {}",
+                case()
+            );
+        }
+    }
+}
+
+#[test]
+fn arithmetic_rounds_as_apfloat() {
+    arithmetic::<F16, Half>(Draw::F16H);
+    arithmetic::<Bf16, BFloat>(Draw::BF16H);
+    arithmetic::<f32, Single>(Draw::F32);
+    arithmetic::<f64, Double>(Draw::F64);
+}
+
+fn quotients<F: Float + std::ops::Div<Output = F>, A: rustc_apfloat::Float>(draw: Draw) {
+    let mut random = Random::new(7);
+    for _ in 0..100_000 {
+        let (x, y) = (draw.draw(&mut random), draw.draw(&mut random));
+        for (round, rounding) in &ROUNDS[..4] {
+            let mode = Mode {
+                round: *round,
+                ..Mode::default()
+            };
+            let expected = A::from_bits(x.into())
+                .div_r(A::from_bits(y.into()), *rounding)
+                .value;
+            assert_eq!(
+                bits(float::div(F::from_bits(x), F::from_bits(y), mode)),
+                oracle(expected),
+                "{x:x} / {y:x} {round:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn quotients_round_as_apfloat() {
+    quotients::<f32, Single>(Draw::F32);
+    quotients::<f64, Double>(Draw::F64);
+}
+
+#[test]
+fn roots_are_the_neighbours_of_the_exact_one() {
+    let mut random = Random::new(8);
+    for _ in 0..100_000 {
+        let a = f64::from_bits(Draw::NumF64.draw(&mut random)).abs();
+        let [near, zero, down, up] = ROUNDS
+            .map(|(round, _)| {
+                float::sqrt(
+                    a,
+                    Mode {
+                        round,
+                        ..Mode::default()
+                    },
+                )
+            })
+            .first_chunk()
+            .copied()
+            .unwrap();
+        assert_eq!(near.to_bits(), a.sqrt().to_bits(), "{a:e}");
+        assert_eq!(zero.to_bits(), down.to_bits());
+        let exact = near * near == a && near.mul_add(near, -a) == 0.0;
+        let below = near.mul_add(near, -a) < 0.0;
+        if a.is_finite() && a > 1e-280 {
+            assert_eq!(
+                down,
+                if exact || below {
+                    near
+                } else {
+                    near.next_down()
+                },
+                "{a:e}"
+            );
+            assert_eq!(
+                up,
+                if exact || !below {
+                    near
+                } else {
+                    near.next_up()
+                },
+                "{a:e}"
+            );
+        }
+        let single = a as f32;
+        assert_eq!(
+            float::sqrt(single, Mode::default()).to_bits(),
+            single.sqrt().to_bits()
+        );
+    }
+}
+
+fn converts<A, B>(from: Type, to: Type, draw: Draw, shift: [u32; 2])
+where
+    A: rustc_apfloat::Float + FloatConvert<B>,
+    B: rustc_apfloat::Float,
+{
+    let mut random = Random::new(9);
+    for _ in 0..50_000 {
+        let a = draw.draw(&mut random) >> shift[0] << shift[0];
+        for (round, rounding) in ROUNDS {
+            let value = A::from_bits((a >> shift[0]).into());
+            let expected = value.convert_r(rounding, &mut false).value;
+            if value.is_nan() || to == Type::E4m3 && (!expected.is_finite() || round != Round::Near) {
+                continue;
+            }
+            let result = cvt(
+                a,
+                from,
+                to,
+                Rules {
+                    round,
+                    ..Rules::default()
+                },
+            ) >> shift[1];
+            assert_eq!(
+                result,
+                expected.to_bits() as u64,
+                "{a:x} from {from:?} to {to:?} {round:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn floats_convert_as_apfloat() {
+    converts::<Double, Single>(Type::F64, Type::F32, Draw::F64, [0, 0]);
+    converts::<Double, Half>(Type::F64, Type::F16, Draw::F64, [0, 0]);
+    converts::<Double, BFloat>(Type::F64, Type::Bf16, Draw::F64, [0, 0]);
+    converts::<Single, Double>(Type::F32, Type::F64, Draw::F32, [0, 0]);
+    converts::<Single, Half>(Type::F32, Type::F16, Draw::F32, [0, 0]);
+    converts::<Single, BFloat>(Type::F32, Type::Bf16, Draw::F32, [0, 0]);
+    converts::<Single, Float8E5M2>(Type::F32, Type::E5m2, Draw::SMALL32, [0, 0]);
+    converts::<Single, Float8E4M3FN>(Type::F32, Type::E4m3, Draw::SMALL32, [0, 0]);
+    converts::<Half, BFloat>(Type::F16, Type::Bf16, Draw::F16H, [0, 0]);
+    converts::<Half, Float8E4M3FN>(Type::F16, Type::E4m3, Draw::F16H, [0, 0]);
+    converts::<BFloat, Half>(Type::Bf16, Type::F16, Draw::BF16H, [0, 0]);
+}
+
+#[test]
+fn every_half_is_what_the_crate_half_says() {
+    for bits in 0..=u16::MAX {
+        let (f16, bf16) = (half::f16::from_bits(bits), half::bf16::from_bits(bits));
+        let same = |a: f64, b: f64| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+        assert!(same(F16(bits).to_f64(), f16.to_f64()), "{bits:x}");
+        assert!(same(Bf16(bits).to_f64(), bf16.to_f64()), "{bits:x}");
+        for wide in [Type::F32, Type::F64] {
+            let there = cvt(bits.into(), Type::F16, wide, Rules::default());
+            let back = cvt(there, wide, Type::F16, Rules::default());
+            assert_eq!(back as u16, if f16.is_nan() { 0x7fff } else { bits });
+        }
+        // Halfway between neighbours, and just beside that.
+        if f16.is_finite() {
+            let next = half::f16::from_bits(bits + 1).to_f64();
+            let middle = (f16.to_f64() + next) / 2.0;
+            for value in [middle, middle * (1.0 - 1e-5), middle * (1.0 + 1e-5)] {
+                let expected = if middle.is_infinite() {
+                    f16
+                } else {
+                    half::f16::from_f64(value)
+                };
+                assert!(
+                    middle.is_infinite() || F16::near(value).0 == expected.to_bits(),
+                    "{value:e}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn floats_become_integers_as_the_cpu_rounds_and_saturates() {
+    let mut random = Random::new(10);
+    let rules = |round| Rules {
+        round,
+        ..Rules::default()
+    };
+    for _ in 0..100_000 {
+        let a = f64::from_bits(Draw::NumF64.draw(&mut random));
+        let b = f32::from_bits(Draw::NumF32.draw(&mut random) as u32);
+        for (round, rounded, single) in [
+            (Round::Near, a.round_ties_even(), b.round_ties_even()),
+            (Round::Zero, a.trunc(), b.trunc()),
+            (Round::Down, a.floor(), b.floor()),
+            (Round::Up, a.ceil(), b.ceil()),
+        ] {
+            let result = |to| cvt(a.to_bits(), Type::F64, to, rules(round));
+            assert_eq!(result(Type::S64), rounded as i64 as u64, "{a:e} {round:?}");
+            assert_eq!(result(Type::U64), rounded as u64, "{a:e} {round:?}");
+            assert_eq!(
+                result(Type::S32) as u32,
+                rounded as i32 as u32,
+                "{a:e} {round:?}"
+            );
+            assert_eq!(result(Type::U8) as u8, rounded as u8, "{a:e} {round:?}");
+            let result = |to| cvt(b.to_bits().into(), Type::F32, to, rules(round));
+            assert_eq!(
+                result(Type::S32) as u32,
+                single as i32 as u32,
+                "{b:e} {round:?}"
+            );
+            assert_eq!(result(Type::U32) as u32, single as u32, "{b:e} {round:?}");
+            assert_eq!(
+                result(Type::S16) as u16,
+                single as i16 as u16,
+                "{b:e} {round:?}"
+            );
+            let whole = cvt(
+                b.to_bits().into(),
+                Type::F32,
+                Type::F32,
+                Rules {
+                    integer: true,
+                    ..rules(round)
+                },
+            );
+            assert_eq!(whole as u32, single.to_bits(), "{b:e} {round:?}");
+        }
+    }
+}
+
+#[test]
+fn integers_become_floats_and_integers() {
+    let mut random = Random::new(11);
+    for _ in 0..100_000 {
+        let a = Draw::I64.draw(&mut random);
+        let to = |from, to| cvt(a, from, to, Rules::default());
+        assert_eq!(to(Type::S64, Type::F64), (a as i64 as f64).to_bits());
+        assert_eq!(to(Type::U64, Type::F32) as u32, (a as f32).to_bits());
+        assert_eq!(to(Type::S32, Type::F32) as u32, (a as i32 as f32).to_bits());
+        assert_eq!(
+            to(Type::U16, Type::F16) as u16,
+            half::f16::from_f64((a as u16).into()).to_bits()
+        );
+        assert_eq!(to(Type::S8, Type::S64), a as i8 as u64);
+        assert_eq!(to(Type::S64, Type::S16), a as i16 as u64);
+        let saturated = cvt(
+            a,
+            Type::S64,
+            Type::U8,
+            Rules {
+                sat: true,
+                ..Rules::default()
+            },
+        );
+        assert_eq!(saturated, (a as i64).clamp(0, 255) as u64);
+    }
+    assert_eq!(cvt_pack(300, 0xffff_fff0, 0x1234, Type::U8), 0x1234_ff00);
+    assert_eq!(cvt_pack(40_000, 0xffff_fff0, 0, Type::S16), 0x7fff_fff0);
+}
+
+/// `.ftz`, `.sat`, `.relu`, and NaN: 9.7.3.
+#[test]
+fn modifiers() {
+    let (tiny, nan) = (f32::from_bits(1), f32::from_bits(0xffc0_1234));
+    let mode = Mode::default();
+    let (ftz, sat, relu) = (
+        Mode { ftz: true, ..mode },
+        Mode { sat: true, ..mode },
+        Mode { relu: true, ..mode },
+    );
+    assert_eq!(float::add(tiny, -0.0, ftz).to_bits(), 0);
+    assert_eq!(float::mul(-tiny, 1.0, ftz).to_bits(), 0x8000_0000);
+    assert_eq!(float::mul(f32::MIN_POSITIVE, 0.5, ftz).to_bits(), 0);
+    assert_eq!(float::add(nan, 1.0, mode).to_bits(), 0x7fff_ffff);
+    assert_eq!(
+        float::add(f64::INFINITY, f64::NEG_INFINITY, mode).to_bits(),
+        0xfff8 << 48
+    );
+    assert_eq!(
+        [
+            float::add(nan, 1.0, sat),
+            float::add(-2.0, 1.0, sat),
+            float::add(1.0, 1.0, sat)
+        ]
+        .map(f32::to_bits),
+        [0, 0, 0x3f80_0000]
+    );
+    assert_eq!(float::fma(F16(0xbc00), F16(0x3c00), F16(0), relu).0, 0);
+    assert_eq!(float::fma(F16(0x7e01), F16(0x3c00), F16(0), relu).0, 0x7fff);
+    let extreme = Extreme::default();
+    assert_eq!(float::min(0.0_f32, -0.0, extreme).to_bits(), 0x8000_0000);
+    assert_eq!(float::max(-0.0_f32, 0.0, extreme).to_bits(), 0);
+    assert_eq!(float::max(nan, -3.0, extreme), -3.0);
+    assert_eq!(
+        float::max(
+            nan,
+            -3.0,
+            Extreme {
+                nan: true,
+                ..extreme
+            }
+        )
+        .to_bits(),
+        0x7fff_ffff
+    );
+    assert_eq!(
+        float::min(
+            -5.0_f32,
+            3.0,
+            Extreme {
+                xorsign_abs: true,
+                ..extreme
+            }
+        ),
+        -3.0
+    );
+    // 449 is nearer to the largest E4M3, 448, than to what would follow.
+    let finite = Rules {
+        finite: true,
+        ..Rules::default()
+    };
+    let e4m3 = |a: f32, b: f32| {
+        pack(
+            a.to_bits().into(),
+            b.to_bits().into(),
+            Type::F32,
+            Type::E4m3,
+            finite,
+        )
+    };
+    assert_eq!(e4m3(449.0, -1e9), 0x7efe);
+    assert_eq!(e4m3(f32::NAN, f32::INFINITY), 0x7f7e);
+}
+
+/// The pseudocode of 9.7.1.18, 9.7.1.19, 9.7.1.21, 9.7.1.22.
+#[test]
+fn bit_fields_are_those_of_the_manual() {
+    let mut random = Random::new(12);
+    for _ in 0..200_000 {
+        let (a, b) = (
+            Draw::I32.draw(&mut random) as u32,
+            Draw::I32.draw(&mut random) as u32,
+        );
+        let (p, l) = (
+            Draw::SHIFT.draw(&mut random) as u32 & 0xff,
+            Draw::SHIFT.draw(&mut random) as u32 & 0xff,
+        );
+        let bit = |value: u32, at: u32| value >> at & 1;
+        let sign = if l == 0 {
+            0
+        } else {
+            bit(a, (p + l - 1).min(31))
+        };
+        let field = |signed: bool| {
+            (0..32).map(|i| if i < l && p + i < 32 { bit(a, p + i) } else if signed { sign } else { 0 } << i).sum::<u32>()
+        };
+        assert_eq!(int::Int::bfe(a, p, l), field(false), "{a:x} {p} {l}");
+        assert_eq!(
+            int::Int::bfe(a as i32, p, l) as u32,
+            field(true),
+            "{a:x} {p} {l}"
+        );
+        let inserted = (0..32).map(|i| if i >= p && i < p + l { bit(a, i - p) } else { bit(b, i) } << i).sum::<u32>();
+        assert_eq!(
+            int::bfi(a.into(), b.into(), p, l, 32) as u32,
+            inserted,
+            "{a:x} {b:x} {p} {l}"
+        );
+        let (base, offset) = (
+            Draw::LANE.draw(&mut random) as u32,
+            Draw::SIGNED.draw(&mut random) as i32,
+        );
+        let (mut found, mut count, mut at) = (u32::MAX, offset.abs() - 1, base as i32);
+        if offset == 0 && base < 32 && bit(a, base) == 1 {
+            found = base;
+        }
+        while offset != 0 && (0..32).contains(&at) && found == u32::MAX {
+            if bit(a, at as u32) == 1 {
+                count -= 1;
+                found = if count < 0 { at as u32 } else { found };
+            }
+            at += offset.signum();
+        }
+        assert_eq!(int::fns(a, base, offset), found, "{a:x} {base} {offset}");
+        let shifted = u64::from(b) << 32 | u64::from(a);
+        assert_eq!(
+            int::shf(a, b, p, true, true),
+            (u128::from(shifted) << p.min(32) >> 32) as u32
+        );
+        assert_eq!(
+            int::shf(a, b, p, false, false),
+            (shifted >> (p & 31)) as u32
+        );
+        let ones = |from: u32, count: u32| {
+            (0..32)
+                .filter(|i| *i >= from && *i < from + count)
+                .map(|i| 1 << i)
+                .sum::<u32>()
+        };
+        assert_eq!(int::bmsk(p, l, false), ones(p, l));
+        assert_eq!(int::szext(a, l, false, false), a & ones(0, l));
+        let negative = l > 0 && l < 32 && bit(a, l - 1) == 1;
+        assert_eq!(
+            int::szext(a, l, true, false),
+            a & ones(0, l) | if negative { !ones(0, l) } else { 0 }
+        );
+    }
+}
+
+/// The layouts of the manual's figures: 9.7.14.5.
+#[test]
+fn matrices_multiply() {
+    let mut random = Random::new(13);
+    let small = |random: &mut Random| random.below(9) as i32 - 4;
+    for (m, k, of, width) in [
+        (16, 16, Type::F16, 16),
+        (16, 8, Type::Bf16, 16),
+        (16, 8, Type::Tf32, 32),
+        (16, 32, Type::S8, 8),
+        (8, 16, Type::S8, 8),
+        (16, 32, Type::E4m3, 8),
+    ] {
+        let (each, group) = (32 / width, |lane: usize| (lane / 4, lane % 4));
+        let rows: Vec<Vec<i32>> = (0..m)
+            .map(|_| (0..k).map(|_| small(&mut random)).collect())
+            .collect();
+        let columns: Vec<Vec<i32>> = (0..8)
+            .map(|_| (0..k).map(|_| small(&mut random)).collect())
+            .collect();
+        let integer = of == Type::S8;
+        let encode = |value: i32| match integer {
+            true => value as u32 & 0xff,
+            false => cvt(
+                (value as f32).to_bits().into(),
+                Type::F32,
+                of,
+                Rules::default(),
+            ) as u32,
+        };
+        let count = |height: usize| height / 8 * k / (4 * each);
+        let fill = |matrix: &[Vec<i32>]| -> Vec<[u32; 32]> {
+            let height = matrix.len();
+            (0..count(height))
+                .map(|register| {
+                    std::array::from_fn(|lane| {
+                        let (group, thread) = group(lane);
+                        let row = if height == 16 && register % 2 == 1 {
+                            group + 8
+                        } else {
+                            group
+                        };
+                        let start = register / (height / 8) * 4 * each + thread * each;
+                        (0..each)
+                            .map(|i| encode(matrix[row][start + i]) << (i * width))
+                            .sum()
+                    })
+                })
+                .collect()
+        };
+        let d = if integer { Type::S32 } else { Type::F32 };
+        let c = [[if integer { 5 } else { 5_f32.to_bits() }; 32]; 4];
+        let result = mma(
+            Mma {
+                m,
+                k,
+                a: of,
+                b: of,
+                d,
+                sat: false,
+            },
+            &fill(&rows),
+            &fill(&columns),
+            &c,
+        );
+        for (row, values) in rows.iter().enumerate() {
+            for (column, factors) in columns.iter().enumerate() {
+                let expected = 5 + values.iter().zip(factors).map(|(a, b)| a * b).sum::<i32>();
+                let word = result[row / 8 * 2 + column % 2][row % 8 * 4 + column / 2];
+                let value = if integer {
+                    word as i32
+                } else {
+                    f32::from_bits(word) as i32
+                };
+                assert_eq!(value, expected, "{of:?} {m} {k}: {row}, {column}");
+            }
+        }
+    }
+    let ones = [[1_f64.to_bits(); 32]];
+    let sum = mma_f64(8, 4, &ones, &ones, &[[0.5_f64.to_bits(); 32]; 2]);
+    assert_eq!(f64::from_bits(sum[1][31]), 4.5);
+    assert_eq!(matrix_elements(5, false), [(1, 2), (1, 3)]);
+    assert_eq!(matrix_elements(5, true), [(2, 1), (3, 1)]);
+}
