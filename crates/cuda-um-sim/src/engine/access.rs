@@ -9,7 +9,6 @@ use cuda_um_ptx::{Memory as KernelMemory, Refusal, Region, Touch};
 use cuda_um_sys::locks::Mutex;
 
 use super::core::Core;
-use super::globals::Globals;
 use super::kernel_launch::Launch;
 use super::managed::{Attach, Processor, SYSTEM};
 use super::memory::{Memory, READ_ONLY};
@@ -23,7 +22,6 @@ use crate::misuse::Misuse;
 pub(super) struct Accesses<'c> {
     core: &'c Core,
     launch: Launch,
-    globals: &'c Globals,
     touched: Mutex<Touched>,
 }
 
@@ -56,11 +54,10 @@ pub(super) struct Touches {
 }
 
 impl<'c> Accesses<'c> {
-    pub(super) fn new(core: &'c Core, launch: Launch, globals: &'c Globals) -> Accesses<'c> {
+    pub(super) fn new(core: &'c Core, launch: Launch) -> Accesses<'c> {
         Accesses {
             core,
             launch,
-            globals,
             touched: Mutex::default(),
         }
     }
@@ -93,7 +90,9 @@ impl<'c> Accesses<'c> {
                     (0.0, all)
                 }
                 // The memory may have been freed meanwhile.
-                Memory::Managed(base) if id_of(state, base) != touched.used.get(&base).copied() => continue,
+                Memory::Managed(base) if id_of(state, base) != touched.used.get(&base).copied() => {
+                    continue;
+                }
                 Memory::Managed(_) | Memory::Pageable => {
                     state.records.activity.now = launch.now + sum.time;
                     let processor = Processor::device(launch.device);
@@ -111,23 +110,11 @@ impl<'c> Accesses<'c> {
 }
 
 // SAFETY: a region is an allocation or a registration that is live (and, if the program frees it meanwhile, whose device view stays
-// mapped), the variables of the kernel's module, or memory of the program that is mapped, for which the launch vouches as on a GPU; views
+// mapped), or memory of the program that is mapped, for which the launch vouches as on a GPU; views
 // below are what the simulator itself reads and writes, never through references while kernels run.
 unsafe impl KernelMemory for Accesses<'_> {
     fn region(&self, address: u64) -> Result<Region, Refusal> {
         let address = address as usize;
-        let (base, bytes) = self.globals.extent();
-        if (base..base + bytes).contains(&address) {
-            return Ok(Region {
-                base: base as u64,
-                bytes: bytes as u64,
-                host: base as *mut u8,
-                id: base as u64,
-                writable: true,
-                page_bytes: 0,
-                written: std::ptr::null_mut(),
-            });
-        }
         let mut state = self.core.state.lock();
         state.region(self.launch, address, &mut self.touched.lock())
     }
@@ -208,7 +195,8 @@ impl State {
                 let read_only = registered.is_some_and(|(_, at)| at.flags & READ_ONLY != 0);
                 let id = span.allocation.unwrap_or(0);
                 if touched.used.insert(extent.start, id).is_none() {
-                    self.memory.add_use(launch.number, extent.start, extent.len());
+                    self.memory
+                        .add_use(launch.number, extent.start, extent.len());
                 }
                 (extent, !(read_only && span.memory == Memory::Pinned))
             }
@@ -271,11 +259,9 @@ impl State {
             || pool.is_some_and(|pool| self.pools.allows(pool, device));
         match allowed {
             true => Ok(()),
-            false => {
-                Err(denied(
+            false => Err(denied(
                 "it is the memory of another device, and peer access is not enabled",
-            ))
-            }
+            )),
         }
     }
 

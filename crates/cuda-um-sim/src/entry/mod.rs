@@ -18,13 +18,16 @@ mod graph;
 mod guard;
 mod in_call;
 mod library;
+mod linker;
 mod managed;
 mod memory;
 mod names;
 mod pointer;
 mod pool;
 mod proc_address;
+mod properties;
 mod records;
+mod registered;
 mod release;
 mod stream;
 mod transfer;
@@ -51,6 +54,8 @@ const RUNTIME: &[&[Entry]] = &[
     event::ENTRIES,
     graph::ENTRIES,
     pool::ENTRIES,
+    properties::ENTRIES,
+    registered::ENTRIES,
 ];
 
 /// The names of all calls that can fail, of every version.
