@@ -7,7 +7,8 @@ use std::time::Instant;
 use cuda_um_testkit::say;
 use um_backend::kernels::Scale;
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer, SharedBuffer,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, HostBuffer, PinnedBuffer,
+    SharedBuffer,
 };
 
 const ROUNDS: usize = 400;
@@ -87,7 +88,7 @@ fn main() -> Result<(), CudaError> {
     ];
     compare("copy in host memory", &mut ways, || Ok(()))?;
 
-    let mut pinned = backend.create_pinned::<f32>(LEN)?;
+    let mut pinned = PinnedBuffer::<f32>::zeroed(backend.device(), LEN)?;
     let mut pinned_erased = backend.create_erased(BufferKind::Pinned, DType::F32, LEN)?;
     let mut ways: [Way<'_>; 2] = [
         ("typed", Box::new(|| pinned.copy_from_host(&elements))),

@@ -44,15 +44,15 @@ use pools::Pools;
 /// Each kind of memory:
 ///
 /// ```
-/// use um_backend::cuda_um::{MemoryKind, managed::MemoryAdvice};
-/// use um_backend::{CudaBackend, CudaBackendConfig, CudaFeature, DType};
+/// use um_backend::cuda_um::{MemoryKind, RegisteredBuffer, managed::MemoryAdvice};
+/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaFeature, DType, PinnedBuffer};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-/// let (host, pinned) = (backend.create_host::<f32>(8)?, backend.create_pinned::<f32>(8)?);
+/// let host = backend.create::<f32>(BufferKind::Host, 8)?;
+/// let pinned = PinnedBuffer::<f32>::zeroed(backend.device(), 8)?;
+/// let vector = RegisteredBuffer::from_vec(backend.device(), vec![1.0f32; 1024])?.into_vec()?; // pinned meanwhile
 /// let on_device = backend.create_cuda::<f32>(8)?;
 /// let checked = backend.create_buffer::<f32>(8, DType::F32)?; // the same; an error if the type is another
-/// let vector = backend.register(vec![1.0f32; 1024])?.into_vec()?; // pinned meanwhile
-/// backend.with_registered(&mut vec![1.0f32; 1024], |pinned| pinned.fill(2.0))??;
 /// println!("{:?}", backend.pool_stats_of(MemoryKind::Device));
 ///
 /// let unified = backend.allocate_unified::<f32>(1024)?;
@@ -183,7 +183,7 @@ impl CudaBackend {
     /// Whether the runtime is the simulator.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
-        self.device.opened().is_simulated()
+        self.device.opened().sim.is_some()
     }
 
     /// The simulator, if the runtime is one: its clock, its call log, failures to inject.

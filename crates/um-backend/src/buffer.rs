@@ -13,7 +13,7 @@ use cuda_um::{
 use crate::dtype::{DType, Element, dtype_of};
 use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
-use crate::{files, host_access, range_ops, transfer};
+use crate::{operations, transfer};
 
 #[doc = include_str!("buffer.md")]
 pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
@@ -82,8 +82,13 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// [`LengthMismatch`](cuda_um::Error::LengthMismatch) unless `source` is as long as the buffer, and errors of CUDA.
     #[doc(alias = "cudaMemcpy")]
     fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
-        same_length("copy_from_host", self.len(), source.len())?;
-        self.copy_from_host_at(0, source)
+        match self.memory_mut() {
+            BufferMemoryMut::Cuda(mut view) => view.copy_from_host(source),
+            _ => {
+                same_length("copy_from_host", self.len(), source.len())?;
+                self.copy_from_host_at(0, source)
+            }
+        }
     }
 
     /// Copies all elements to the host.
@@ -95,28 +100,27 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// [`LengthMismatch`](cuda_um::Error::LengthMismatch) unless `target` is as long as the buffer, and errors of CUDA.
     #[doc(alias = "cudaMemcpy")]
     fn copy_to_host(&self, target: &mut [T]) -> Result<()> {
-        same_length("copy_to_host", self.len(), target.len())?;
-        self.copy_to_host_at(0, target)
+        match self.memory() {
+            BufferMemory::Cuda(view) => view.copy_to_host(target),
+            _ => {
+                same_length("copy_to_host", self.len(), target.len())?;
+                self.copy_to_host_at(0, target)
+            }
+        }
     }
 
     /// Copies elements from the host to the range that starts at `offset`.
     ///
-    /// # Ordering
-    /// As for [`copy_from_host`](Self::copy_from_host).
-    ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
-        self.memory_mut().copy_from_host_at(offset, source)
+        operations::put(self.memory_mut(), offset, source)
     }
 
     /// Copies all elements to new memory of the host.
     ///
     /// To read repeatedly, reuse a destination with [`copy_to_host`](Self::copy_to_host): the first access to new memory takes longer
     /// than the copy.
-    ///
-    /// # Ordering
-    /// As for [`copy_to_host`](Self::copy_to_host).
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for host memory, and errors of CUDA.
@@ -128,19 +132,13 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Copies elements from the range that starts at `offset` to the host.
     ///
-    /// # Ordering
-    /// As for [`copy_to_host`](Self::copy_to_host).
-    ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<()> {
-        self.memory().copy_to_host_at(offset, target)
+        operations::get(self.memory(), offset, target)
     }
 
     /// Returns one element: a result, a loss, a flag.
-    ///
-    /// # Ordering
-    /// As for [`copy_to_host`](Self::copy_to_host).
     ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
@@ -153,9 +151,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Replaces one element.
     ///
-    /// # Ordering
-    /// As for [`copy_from_host`](Self::copy_from_host).
-    ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn write_one(&mut self, index: usize, value: T) -> Result<()> {
@@ -164,21 +159,15 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Sets every element to `value`.
     ///
-    /// # Ordering
-    /// May be only enqueued when this returns. Later calls and launches are ordered after it.
-    ///
     /// # Errors
     /// Errors of CUDA. [`CudaError::Capture`](crate::CudaError::Capture) in a capture, whose launches would all fill with this value:
     /// [`ViewMut::fill`](cuda_um::ViewMut::fill) takes a [`constant`], and a kernel that fills takes a named scalar.
     #[doc(alias = "cudaMemset")]
     fn fill(&mut self, value: T) -> Result<()> {
-        self.memory_mut().fill(value)
+        self.fill_range(0..self.len(), value)
     }
 
     /// Sets every element to zero.
-    ///
-    /// # Ordering
-    /// May be only enqueued when this returns. Later calls and launches are ordered after it.
     ///
     /// # Errors
     /// Errors of CUDA.
@@ -196,9 +185,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Copies all elements of another buffer, of any implementation and on any device.
     ///
-    /// # Ordering
-    /// May be only enqueued when this returns, but the caller may write or drop `source`.
-    ///
     /// # Errors
     /// [`LengthMismatch`](cuda_um::Error::LengthMismatch) unless the buffers have the same length, and errors of CUDA.
     #[doc(alias = "cudaMemcpy")]
@@ -209,9 +195,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Copies a range of another buffer to the range that starts at `offset`.
     ///
-    /// # Ordering
-    /// May be only enqueued when this returns, but the caller may write or drop `source`.
-    ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn copy_from_buffer_at(
@@ -220,14 +203,10 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         source: &dyn Buffer<T>,
         range: Range<usize>,
     ) -> Result<()> {
-        let target_range = transfer::ranges(offset, self.len(), &range, source.len())?;
-        transfer::copy(self, target_range, source, range, None)
+        transfer::copy(self, offset, source, range, None)
     }
 
     /// Allocates a copy of the buffer: the same kind, device, elements and name.
-    ///
-    /// # Ordering
-    /// May be only enqueued when this returns.
     ///
     /// # Errors
     /// As for [`clone_empty`](Self::clone_empty), and errors of CUDA.
@@ -236,8 +215,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         if let Some(name) = self.name() {
             clone.set_name(name);
         }
-        let all = 0..self.len();
-        transfer::copy(&mut *clone, all.clone(), self, all, None)?;
+        transfer::copy(&mut *clone, 0, self, 0..self.len(), None)?;
         Ok(clone)
     }
 
@@ -252,7 +230,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     fn into_parts(self: Box<Self>, parts: &[Range<usize>]) -> Result<Vec<Box<dyn Buffer<T>>>> {
         let copy = |part: &Range<usize>| {
             let mut copy = self.clone_empty(part.len())?;
-            transfer::copy(&mut *copy, 0..part.len(), &*self, part.clone(), None)?;
+            transfer::copy(&mut *copy, 0, &*self, part.clone(), None)?;
             Ok(copy)
         };
         parts.iter().map(copy).collect()
@@ -266,7 +244,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// Errors of CUDA; [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for the copy.
     fn host(&self) -> Result<HostRef<'_, T>> {
-        host_access::read(self)
+        operations::host(self)
     }
 
     /// The elements, for the host to read and write: borrowed if the host can access the memory, otherwise a copy that
@@ -278,38 +256,29 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// As for [`host`](Self::host).
     fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
-        host_access::write(self)
+        operations::host_mut(self)
     }
 
     /// Sets every element of a range to `value`.
     ///
-    /// # Ordering
-    /// As for [`fill`](Self::fill).
-    ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and errors of CUDA.
     fn fill_range(&mut self, range: Range<usize>, value: T) -> Result<()> {
-        range_ops::fill(self, range, value, None)
+        operations::fill(self, range, value, None)
     }
 
     /// Copies a range to the range of the same buffer that starts at `to`. The two may overlap.
     ///
-    /// # Ordering
-    /// May be only enqueued when this returns. Later calls and launches are ordered after it.
-    ///
     /// # Errors
     /// As for [`fill_range`](Self::fill_range).
     fn copy_within(&mut self, range: Range<usize>, to: usize) -> Result<()> {
-        range_ops::copy_within(self, range, to)
+        operations::copy_within(self, range, to)
     }
 
     /// Migrates all elements to a location, on the library's stream of the device.
     ///
-    /// # Ordering
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
-    ///
     /// # Errors
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
     #[doc(alias = "cudaMemPrefetchAsync")]
     fn prefetch(&self, location: Location) -> Result<HintOutcome> {
         self.prefetch_range(0..self.len(), location)
@@ -326,14 +295,11 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
 
     /// Migrates a range to a location, on the library's stream of the device.
     ///
-    /// # Ordering
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
-    ///
     /// # Errors
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on).
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
     #[doc(alias = "cudaMemPrefetchAsync")]
     fn prefetch_range(&self, range: Range<usize>, location: Location) -> Result<HintOutcome> {
-        range_ops::prefetch(self, range, location, None)
+        operations::prefetch(self, range, location, None)
     }
 
     /// Migrates a range to a location, on a stream.
@@ -351,7 +317,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         location: Location,
         stream: &Stream,
     ) -> Result<HintOutcome> {
-        range_ops::prefetch(self, range, location, Some(stream))
+        operations::prefetch(self, range, location, Some(stream))
     }
 
     /// Gives advice for a range, which is extended to whole pages.
@@ -360,30 +326,24 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// As for [`prefetch_range`](Self::prefetch_range).
     #[doc(alias = "cudaMemAdvise")]
     fn advise_range(&self, range: Range<usize>, advice: Advice) -> Result<HintOutcome> {
-        range_ops::advise(self, range, advice)
+        operations::advise(self, range, advice)
     }
 
     /// Reads a range from a file, a socket or another reader: bytes in the order of this machine.
-    ///
-    /// # Ordering
-    /// As for [`copy_from_host`](Self::copy_from_host).
     ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds); [`CudaError::Io`](crate::CudaError::Io) if the reader fails or ends early,
     /// after the first part of the range was written; and errors of CUDA.
     fn read_from(&mut self, source: &mut dyn Read, range: Range<usize>) -> Result<()> {
-        files::read_from(self, source, range)
+        operations::read_from(self, source, range)
     }
 
     /// Writes a range to a file, a socket or another writer: bytes in the order of this machine.
     ///
-    /// # Ordering
-    /// As for [`copy_to_host`](Self::copy_to_host).
-    ///
     /// # Errors
     /// As for [`read_from`](Self::read_from).
     fn write_to(&self, target: &mut dyn Write, range: Range<usize>) -> Result<()> {
-        files::write_to(self, target, range)
+        operations::write_to(self, target, range)
     }
 
     /// Copies all elements from the host on a stream of the caller's choice, through pinned memory of a pool: a copy on one stream and a
@@ -396,7 +356,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// As for [`copy_from_host`](Self::copy_from_host); [`RuntimeMismatch`](cuda_um::Error::RuntimeMismatch) or
     /// [`DeviceMismatch`](cuda_um::Error::DeviceMismatch) for a stream that cannot reach the memory.
     fn copy_from_host_on(&mut self, source: &[T], stream: &Stream) -> Result<()> {
-        range_ops::copy_from_host_on(self, source, stream)
+        operations::copy_from_host_on(self, source, stream)
     }
 
     /// Copies all elements to the host on a stream of the caller's choice, through pinned memory of a pool.
@@ -407,7 +367,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// As for [`copy_from_host_on`](Self::copy_from_host_on).
     fn copy_to_host_on(&self, target: &mut [T], stream: &Stream) -> Result<()> {
-        range_ops::copy_to_host_on(self, target, stream)
+        operations::copy_to_host_on(self, target, stream)
     }
 
     /// Copies all elements of another buffer on a stream of the caller's choice.
@@ -419,8 +379,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// As for [`copy_from_buffer`](Self::copy_from_buffer) and [`copy_from_host_on`](Self::copy_from_host_on).
     fn copy_from_buffer_on(&mut self, source: &dyn Buffer<T>, stream: &Stream) -> Result<()> {
         same_length("copy_from_buffer_on", self.len(), source.len())?;
-        let all = 0..self.len();
-        transfer::copy(self, all.clone(), source, all, Some(stream))
+        transfer::copy(self, 0, source, 0..source.len(), Some(stream))
     }
 
     /// Sets every element to `value` on a stream of the caller's choice.
@@ -431,6 +390,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// # Errors
     /// As for [`fill`](Self::fill) and [`copy_from_host_on`](Self::copy_from_host_on).
     fn fill_on(&mut self, value: T, stream: &Stream) -> Result<()> {
-        range_ops::fill(self, 0..self.len(), value, Some(stream))
+        operations::fill(self, 0..self.len(), value, Some(stream))
     }
 }

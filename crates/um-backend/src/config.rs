@@ -46,91 +46,43 @@ pub struct CudaBackendConfig {
     pub cost_model: CostModelSource,
 }
 
-impl CudaBackendConfig {
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident($name:ident: $kind:ty) = $value:expr;)*) => {
+        impl CudaBackendConfig {$(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $field(mut self, $name: $kind) -> Self {
+                self.$field = $value;
+                self
+            }
+        )*}
+    };
+}
+
+setters! {
     /// Sets the device's ordinal.
-    #[must_use]
-    pub fn device(self, ordinal: usize) -> Self {
-        Self {
-            device: ordinal,
-            ..self
-        }
-    }
-
+    device(ordinal: usize) = ordinal;
     /// Sets the CUDA runtime.
-    #[must_use]
-    pub fn runtime(self, runtime: RuntimeChoice) -> Self {
-        Self { runtime, ..self }
-    }
+    runtime(runtime: RuntimeChoice) = runtime;
+    /// Sets whether unified buffers may use more memory than the device has free.
+    oversubscription(oversubscription: Oversubscription) = oversubscription;
+    /// Sets the pool for unified buffers, which makes frequent allocations faster.
+    unified_pool(options: impl Into<Option<PoolOptions>>) = options.into();
+    /// Sets the pool for buffers in device memory.
+    device_pool(options: impl Into<Option<PoolOptions>>) = options.into();
+    /// Sets the pool for pinned buffers.
+    pinned_pool(options: impl Into<Option<PoolOptions>>) = options.into();
+    /// Sets how the host shares managed memory with a device without concurrent managed access.
+    non_concurrent_access(access: NonConcurrentAccess) = Some(access);
+    /// Sets the cost model of the device.
+    cost_model(source: impl Into<CostModelSource>) = source.into();
+}
 
+impl CudaBackendConfig {
     /// Uses this simulator.
     #[cfg(feature = "sim")]
     #[must_use]
     pub fn simulator(self, sim: cuda_um_sim::Sim) -> Self {
         self.runtime(RuntimeChoice::Simulator(sim))
-    }
-
-    /// Sets whether unified buffers may use more memory than the device has free.
-    #[must_use]
-    pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
-        Self {
-            oversubscription,
-            ..self
-        }
-    }
-
-    /// Sets the pool for unified buffers, which makes frequent allocations faster.
-    #[must_use]
-    pub fn unified_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
-        Self {
-            unified_pool: options.into(),
-            ..self
-        }
-    }
-
-    /// Sets how the host shares managed memory with a device without concurrent managed access.
-    ///
-    /// ```
-    /// use um_backend::{CudaBackend, CudaBackendConfig, cuda_um::{NonConcurrentAccess, Placement}};
-    /// use um_backend::sim::{Gpu, Sim};
-    ///
-    /// let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build().unwrap();
-    /// let config = CudaBackendConfig::default().simulator(sim).non_concurrent_access(NonConcurrentAccess::Mapped);
-    /// let backend = CudaBackend::initialize_blocking(config)?;
-    /// assert_eq!(backend.allocate_unified::<f32>(1000)?.placement().placement, Placement::Mapped);
-    /// # Ok::<(), um_backend::CudaError>(())
-    /// ```
-    #[must_use]
-    pub fn non_concurrent_access(self, access: NonConcurrentAccess) -> Self {
-        Self {
-            non_concurrent_access: Some(access),
-            ..self
-        }
-    }
-
-    /// Sets the pool for buffers in device memory.
-    #[must_use]
-    pub fn device_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
-        Self {
-            device_pool: options.into(),
-            ..self
-        }
-    }
-
-    /// Sets the pool for pinned buffers.
-    #[must_use]
-    pub fn pinned_pool(self, options: impl Into<Option<PoolOptions>>) -> Self {
-        Self {
-            pinned_pool: options.into(),
-            ..self
-        }
-    }
-
-    /// Sets the cost model of the device.
-    #[must_use]
-    pub fn cost_model(self, source: impl Into<CostModelSource>) -> Self {
-        Self {
-            cost_model: source.into(),
-            ..self
-        }
     }
 }

@@ -15,13 +15,13 @@ use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
 ///
-/// Copies take bytes, from any address. [`typed`](Self::typed) has all methods of [`Buffer`] for the element type, and [`bytes`](Self::bytes)
+/// Copies take bytes, from any address, with the order of [`Buffer`]'s. [`typed`](Self::typed) has all methods of [`Buffer`] for the element type, and [`bytes`](Self::bytes)
 /// those that need no type: names, zeros, prefetches. Tensors with views share it as a [`SharedBuffer`](crate::SharedBuffer). Tensors without views share it in an [`Arc`]: reads need no lock,
 /// [`Arc::get_mut`] gives the one owner write access, and [`make_mut`](Self::make_mut) copies on write.
 ///
 /// # Examples
 /// ```
-/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, ErasedBuffer, cuda_um::AccessPattern};
+/// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, ErasedBuffer};
 ///
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// let dtype: DType = "F32".parse()?; // from a file's header
@@ -34,10 +34,8 @@ use crate::typed::Typed;
 ///
 /// let mut bytes = [0; 12];
 /// weights.copy_to_bytes(&mut bytes)?;
-/// weights.copy_from_bytes_at(2, &bytes[..4])?; // elements are counted, not bytes
-/// weights.copy_to_bytes_at(2, &mut bytes[8..])?;
-/// let mut scores = backend.create_erased_for(AccessPattern::ReadBack, dtype, 3)?;
-/// scores.copy_from_bytes(&bytes)?;
+/// weights.bytes_mut().copy_from_host_at(8, &bytes[..4])?; // bytes are counted, not elements
+/// weights.bytes().copy_to_host_at(8, &mut bytes[8..])?;
 /// let pinned = backend.create_erased_from(BufferKind::Pinned, dtype, &bytes)?;
 /// assert_eq!(*pinned.into_typed::<f32>()?.host()?, [7.0, 2.0, 7.0]);
 /// let halves = ErasedBuffer::from_bytes(backend.create(BufferKind::Cuda, 6)?, DType::F16)?;
@@ -62,10 +60,16 @@ impl ErasedBuffer {
     /// [`InvalidArgument`](Error::InvalidArgument) if the bytes are not whole elements.
     pub fn from_bytes(bytes: Box<dyn Buffer<u8>>, dtype: DType) -> Result<Self> {
         size_bytes(dtype, 0)?;
-        let this = Self { bytes, dtype };
+        let (this, width) = (Self { bytes, dtype }, dtype.size_bytes());
         let found = this.size_bytes();
-        this.start("the buffer of ErasedBuffer::from_bytes", 0, found)?;
-        Ok(this)
+        match found.is_multiple_of(width) {
+            true => Ok(this),
+            false => Err(this.refused(
+                "the buffer of ErasedBuffer::from_bytes",
+                found,
+                format!("an element has {width} bytes"),
+            )),
+        }
     }
 
     pub(crate) fn into_bytes(self) -> Box<dyn Buffer<u8>> {
@@ -222,9 +226,6 @@ impl ErasedBuffer {
 
     /// Copies all elements from bytes of the host, at any address.
     ///
-    /// # Ordering
-    /// As for [`Buffer::copy_from_host`].
-    ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) for another number of bytes, and errors of CUDA.
     pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<()> {
@@ -234,9 +235,6 @@ impl ErasedBuffer {
 
     /// Copies all elements to bytes of the host, at any address.
     ///
-    /// # Ordering
-    /// As for [`Buffer::copy_to_host`].
-    ///
     /// # Errors
     /// As for [`copy_from_bytes`](Self::copy_from_bytes).
     pub fn copy_to_bytes(&self, target: &mut [u8]) -> Result<()> {
@@ -244,35 +242,7 @@ impl ErasedBuffer {
         self.bytes.copy_to_host(target)
     }
 
-    /// Copies whole elements from bytes of the host to the range that starts at element `offset`.
-    ///
-    /// # Ordering
-    /// As for [`Buffer::copy_from_host`].
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](Error::InvalidArgument) for a part of an element, [`RangeOutOfBounds`](Error::RangeOutOfBounds) in elements, and
-    /// errors of CUDA.
-    pub fn copy_from_bytes_at(&mut self, offset: usize, source: &[u8]) -> Result<()> {
-        let start = self.start("the source of copy_from_bytes_at", offset, source.len())?;
-        self.bytes.copy_from_host_at(start, source)
-    }
-
-    /// Copies whole elements from the range that starts at element `offset` to bytes of the host.
-    ///
-    /// # Ordering
-    /// As for [`Buffer::copy_to_host`].
-    ///
-    /// # Errors
-    /// As for [`copy_from_bytes_at`](Self::copy_from_bytes_at).
-    pub fn copy_to_bytes_at(&self, offset: usize, target: &mut [u8]) -> Result<()> {
-        let start = self.start("the target of copy_to_bytes_at", offset, target.len())?;
-        self.bytes.copy_to_host_at(start, target)
-    }
-
     /// Copies all elements of another buffer of the same element type and length, of any kind and on any device.
-    ///
-    /// # Ordering
-    /// As for [`Buffer::copy_from_buffer`].
     ///
     /// # Errors
     /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) for another element type; [`LengthMismatch`](Error::LengthMismatch); and errors of CUDA.
@@ -345,15 +315,6 @@ impl ErasedBuffer {
             true => Ok(()),
             false => Err(self.refused(what, found, format!("the buffer has {bytes} bytes"))),
         }
-    }
-
-    /// The first byte of a range of whole elements.
-    fn start(&self, what: &'static str, offset: usize, bytes: usize) -> Result<usize> {
-        let width = self.dtype.size_bytes();
-        if !bytes.is_multiple_of(width) {
-            return Err(self.refused(what, bytes, format!("an element has {width} bytes")));
-        }
-        Ok(range::check_at(offset, bytes / width, self.len())?.start * width)
     }
 
     fn refused(&self, what: &'static str, bytes: usize, reason: String) -> Error {

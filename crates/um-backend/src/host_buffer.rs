@@ -9,8 +9,8 @@ use cuda_um::{Device, Placement, UnifiedBuffer, UnifiedOptions, range};
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
 use crate::error::Result;
-use crate::host_access;
 use crate::memory::{BufferMemory, BufferMemoryMut};
+use crate::operations::check_capture;
 
 /// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
 ///
@@ -57,14 +57,6 @@ impl<T: Element> HostBuffer<T> {
         }
     }
 
-    /// Makes a buffer of these elements, which kernels of the device use if it can.
-    pub(crate) fn on(device: &Device, elements: Vec<T>) -> Result<Self> {
-        if !device.capabilities().pageable_memory_access {
-            return Ok(Self::from_vec(elements));
-        }
-        UnifiedBuffer::from_vec(device, elements).map(Self::adopting)
-    }
-
     /// Makes a buffer of system memory, which kernels use.
     pub(crate) fn adopting(adopted: UnifiedBuffer<T>) -> Self {
         Self {
@@ -73,7 +65,7 @@ impl<T: Element> HostBuffer<T> {
     }
 
     /// Makes a buffer of `len` zeros that kernels of the device use, which has pageable memory access. It is aligned for all elements.
-    pub(crate) fn aligned_on(device: &Device, len: usize) -> Result<Self> {
+    pub(crate) fn on(device: &Device, len: usize) -> Result<Self> {
         let options = UnifiedOptions::default().placement(Placement::System);
         UnifiedBuffer::zeroed_with(device, len, options).map(Self::adopting)
     }
@@ -118,12 +110,12 @@ impl<T: Element> HostBuffer<T> {
 
 impl<T: Element> Clone for HostBuffer<T> {
     fn clone(&self) -> Self {
-        let copy = || self.as_slice().to_vec();
-        let like = match &self.memory {
-            Memory::Plain(_) => None,
-            Memory::Adopted(adopted) => Self::on(adopted.device(), copy()).ok(),
-        };
-        like.unwrap_or_else(|| Self::from_vec(copy()))
+        let copy = self.as_slice().to_vec();
+        match &self.memory {
+            Memory::Plain(_) => Self::from_vec(copy),
+            Memory::Adopted(adopted) => UnifiedBuffer::from_vec(adopted.device(), copy)
+                .map_or_else(|_| Self::from_vec(self.as_slice().to_vec()), Self::adopting),
+        }
     }
 }
 
@@ -192,15 +184,9 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
     }
 
     // By the CPU, where the elements belong, also if a kernel could do it.
-    fn fill(&mut self, value: T) -> Result<()> {
-        host_access::check_capture()?;
-        self.as_slice_mut().fill(value);
-        Ok(())
-    }
-
     fn fill_range(&mut self, part: Range<usize>, value: T) -> Result<()> {
         let part = range::check(part, self.len())?;
-        host_access::check_capture()?;
+        check_capture()?;
         self.as_slice_mut()[part].fill(value);
         Ok(())
     }
@@ -208,7 +194,7 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
     fn copy_within(&mut self, from: Range<usize>, to: usize) -> Result<()> {
         let from = range::check(from, self.len())?;
         range::check_at(to, from.len(), self.len())?;
-        host_access::check_capture()?;
+        check_capture()?;
         self.as_slice_mut().copy_within(from, to);
         Ok(())
     }

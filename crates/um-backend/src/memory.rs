@@ -4,12 +4,11 @@ use std::any::Any;
 use std::ops::Range;
 
 use cuda_um::buffer::kind::Owned;
-use cuda_um::{Device, Memory, Stream, View, ViewMut, range};
+use cuda_um::{Device, Memory, View, ViewMut};
 
 use crate::buffer::Buffer;
 use crate::dtype::{Element, dtype_of};
 use crate::error::{CudaError, Result};
-use crate::host_access::check_capture;
 
 /// The memory of a [`Buffer`], to be read.
 ///
@@ -133,19 +132,6 @@ impl<'a, T: Element> BufferMemory<'a, T> {
             Self::Opaque => Self::Opaque,
         }
     }
-
-    pub(crate) fn copy_to_host_at(self, offset: usize, target: &mut [T]) -> Result<()> {
-        match self {
-            Self::Host(elements) => {
-                let range = range::check_at(offset, target.len(), elements.len())?;
-                check_capture()?;
-                target.copy_from_slice(&elements[range]);
-                Ok(())
-            }
-            Self::Cuda(view) => Ok(view.copy_to_host_at(offset, target)?),
-            Self::Opaque => Err(not_overridden("copy_to_host_at")),
-        }
-    }
 }
 
 impl<'a, T: Element> BufferMemoryMut<'a, T> {
@@ -188,71 +174,6 @@ impl<'a, T: Element> BufferMemoryMut<'a, T> {
             Self::Opaque => Self::Opaque,
         }
     }
-
-    pub(crate) fn copy_from_host_at(self, offset: usize, source: &[T]) -> Result<()> {
-        match self {
-            Self::Host(elements) => {
-                let range = range::check_at(offset, source.len(), elements.len())?;
-                check_capture()?;
-                elements[range].copy_from_slice(source);
-                Ok(())
-            }
-            Self::Cuda(mut view) => Ok(view.copy_from_host_at(offset, source)?),
-            Self::Opaque => Err(not_overridden("copy_from_host_at")),
-        }
-    }
-
-    pub(crate) fn fill(self, value: T) -> Result<()> {
-        let len = match &self {
-            Self::Host(elements) => elements.len(),
-            Self::Cuda(view) => view.len(),
-            Self::Opaque => return Err(not_overridden("fill")),
-        };
-        self.fill_range(0..len, value, None).map(drop)
-    }
-
-    /// Fills a range, or returns `false` for opaque memory. Without a stream, the stream of the memory's device is used.
-    pub(crate) fn fill_range(
-        self,
-        range: Range<usize>,
-        value: T,
-        stream: Option<&Stream>,
-    ) -> Result<bool> {
-        match self {
-            Self::Host(elements) => {
-                let range = range::check(range, elements.len())?;
-                check_capture()?;
-                elements[range].fill(value);
-            }
-            Self::Cuda(view) => {
-                let mut part = view.slice(range)?;
-                match stream {
-                    Some(stream) => part.fill_on(value, stream)?,
-                    None => part.fill_on(value, &part.device().default_stream()?)?,
-                }
-            }
-            Self::Opaque => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// Copies a range to another place of the same memory, or returns `false` for opaque memory.
-    pub(crate) fn copy_within(self, range: Range<usize>, to: usize) -> Result<bool> {
-        match self {
-            Self::Host(elements) => {
-                let range = range::check(range, elements.len())?;
-                range::check_at(to, range.len(), elements.len())?;
-                check_capture()?;
-                elements.copy_within(range, to);
-            }
-            Self::Cuda(mut view) => {
-                let stream = view.device().default_stream()?;
-                view.copy_within_on(range, to, &stream)?;
-            }
-            Self::Opaque => return Ok(false),
-        }
-        Ok(true)
-    }
 }
 
 /// The device whose work may use the bytes: also that of host memory which kernels use.
@@ -270,13 +191,5 @@ fn no_view(have: &str) -> CudaError {
             "device, managed or mapped pinned memory, or host memory of a backend with pageable memory access (or a copy in such memory: `copy_from_buffer`)"
                 .into(),
         have: have.into(),
-    }
-}
-
-fn not_overridden(method: &str) -> CudaError {
-    CudaError::NotSupported {
-        what: format!("`{method}` of a buffer with opaque memory"),
-        needs: "an implementation of that method".into(),
-        have: "only the default one".into(),
     }
 }

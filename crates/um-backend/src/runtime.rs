@@ -8,15 +8,16 @@ use cuda_um::fork::{self, PerProcess};
 #[cfg(feature = "sim")]
 use cuda_um_sim::Sim;
 use cuda_um_sys::locks::Mutex;
-#[cfg(feature = "sim")]
 use std::sync::Arc;
 
-#[cfg(feature = "sim")]
-use crate::error::of_simulator;
 use crate::error::{CudaError, Result, one_line};
 use crate::settings;
 #[cfg(feature = "sim")]
 use simulated::Simulated;
+
+/// There is no simulator.
+#[cfg(not(feature = "sim"))]
+pub(crate) type Simulated = std::convert::Infallible;
 
 /// The variable that [`RuntimeChoice::Environment`] reads.
 const VARIABLE: &str = "CUDA_UM_RUNTIME";
@@ -51,7 +52,6 @@ pub enum RuntimeChoice {
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) runtime: Runtime,
-    #[cfg(feature = "sim")]
     pub(crate) sim: Option<Arc<Simulated>>,
     /// The reason for this runtime, if `auto` selected the simulator.
     why: Option<String>,
@@ -61,7 +61,6 @@ impl Opened {
     fn real(runtime: Runtime) -> Self {
         Self {
             runtime,
-            #[cfg(feature = "sim")]
             sim: None,
             why: None,
         }
@@ -70,39 +69,19 @@ impl Opened {
     #[cfg(feature = "sim")]
     fn simulated(sim: Arc<Simulated>) -> Self {
         Self {
-            runtime: sim.runtime.clone(),
-            sim: Some(sim),
-            why: None,
+            sim: Some(Arc::clone(&sim)),
+            ..Self::real(sim.runtime.clone())
         }
-    }
-
-    pub(crate) fn is_simulated(&self) -> bool {
-        #[cfg(feature = "sim")]
-        return self.sim.is_some();
-        #[cfg(not(feature = "sim"))]
-        return false;
     }
 
     /// One line, for a device of this runtime.
     pub(crate) fn describe(&self, device: &cuda_um::Device) -> String {
         let version = self.runtime.version();
-        let what = format!(
-            "CUDA {}.{} on {}",
-            version.major,
-            version.minor,
-            device.name()
-        );
-        let simulated = if self.is_simulated() {
-            "simulator playing "
-        } else {
-            ""
-        };
-        let why = self
-            .why
-            .as_ref()
-            .map(|why| format!(" ({why})"))
-            .unwrap_or_default();
-        format!("{simulated}{what}{why}")
+        let (major, minor, name) = (version.major, version.minor, device.name());
+        let simulated = ["", "simulator playing "][usize::from(self.sim.is_some())];
+        let why = self.why.as_ref().map(|why| format!(" ({why})"));
+        let why = why.unwrap_or_default();
+        format!("{simulated}CUDA {major}.{minor} on {name}{why}")
     }
 }
 
@@ -121,14 +100,11 @@ fn open_here(choice: RuntimeChoice) -> Result<Opened> {
         RuntimeChoice::Cuda => cuda(),
         RuntimeChoice::Sim => simulator(),
         RuntimeChoice::Auto => auto(),
-        #[cfg(feature = "sim")]
-        RuntimeChoice::Given(runtime) => {
-            let sim = Simulated::find(&runtime);
-            let opened = Opened::real(runtime);
-            Ok(Opened { sim, ..opened })
-        }
-        #[cfg(not(feature = "sim"))]
-        RuntimeChoice::Given(runtime) => Ok(Opened::real(runtime)),
+        RuntimeChoice::Given(runtime) => Ok(Opened {
+            #[cfg(feature = "sim")]
+            sim: Simulated::find(&runtime),
+            ..Opened::real(runtime)
+        }),
         #[cfg(feature = "sim")]
         RuntimeChoice::Simulator(sim) => Ok(Opened::simulated(Simulated::open(sim)?)),
     }
@@ -164,12 +140,7 @@ fn shared(shared: &Shared, make: impl FnOnce() -> Result<Opened>) -> Result<Open
         return Ok(opened);
     }
     let made = make()?;
-    let kept = shared
-        .get()
-        .lock()
-        .get_or_insert_with(|| made.clone())
-        .clone();
-    Ok(kept)
+    Ok(shared.get().lock().get_or_insert(made).clone())
 }
 
 /// The process's libcudart.
@@ -187,9 +158,8 @@ fn cuda() -> Result<Opened> {
 fn simulator() -> Result<Opened> {
     static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
-        Ok(Opened::simulated(Simulated::open(
-            Sim::from_env().map_err(of_simulator)?,
-        )?))
+        let sim = Sim::from_env().map_err(|error| CudaError::Other(Box::new(error)))?;
+        Ok(Opened::simulated(Simulated::open(sim)?))
     })
 }
 
@@ -215,28 +185,4 @@ fn auto() -> Result<Opened> {
         why: Some(one_line(&none)),
         ..opened
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::OsStr;
-
-    #[test]
-    fn the_environment_chooses() {
-        let choose = |value: &str| from_environment(Some(OsStr::new(value)));
-        assert!(matches!(choose("cuda"), Ok(RuntimeChoice::Cuda)));
-        assert!(matches!(choose("sim"), Ok(RuntimeChoice::Sim)));
-        assert!(matches!(choose("auto"), Ok(RuntimeChoice::Auto)));
-        assert!(
-            matches!(choose(""), Ok(RuntimeChoice::Auto)),
-            "auto is the default with the feature `sim`"
-        );
-        assert!(matches!(from_environment(None), Ok(RuntimeChoice::Auto)));
-        let error = choose("gpu").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "CUDA_UM_RUNTIME cannot be gpu: it is cuda, sim or auto"
-        );
-    }
 }

@@ -4,11 +4,12 @@ use crate::error::{CudaError, Result};
 use std::ffi::OsStr;
 
 /// The variables that the crates of this workspace read.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "CUDA_UM_COST_MODEL",
     "CUDA_UM_CUDART",
     "CUDA_UM_CUPTI",
     "CUDA_UM_MPI",
+    "CUDA_UM_NVRTC",
     "CUDA_UM_POOLS",
     "CUDA_UM_RUNTIME",
     "CUDA_UM_SIM_CUDA",

@@ -7,7 +7,7 @@ pub use split::Split;
 
 use std::ops::Range;
 
-use cuda_um::{HintOutcome, Location, host_vec, range, together};
+use cuda_um::{host_vec, range, together};
 
 use crate::backend::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
@@ -270,28 +270,6 @@ impl<T: Element> Sharded<T> {
             work(number, &shard.backend, rows, &mut *shard.buffer)
                 .map_err(|cause| shard.failed(number, cause))
         }))
-    }
-
-    /// Migrates each shard to its own device. The outcome is the first that was not applied.
-    ///
-    /// # Ordering
-    /// Enqueued on the library's stream of each device, after earlier work on its shard.
-    ///
-    /// # Errors
-    /// As for [`Buffer::prefetch`], in a [`CudaError::Shard`]. Memory that cannot migrate is not an error.
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    pub fn prefetch_shards(&self) -> Result<HintOutcome> {
-        let mut sum = HintOutcome::Applied;
-        first_error(self.shards.iter().enumerate().map(|(number, shard)| {
-            let home = Location::from(shard.backend.device());
-            let outcome = shard.buffer.prefetch(home);
-            let outcome = outcome.map_err(|cause| shard.failed(number, cause))?;
-            if sum.is_applied() {
-                sum = outcome;
-            }
-            Ok(())
-        }))?;
-        Ok(sum)
     }
 }
 

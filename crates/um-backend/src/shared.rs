@@ -14,7 +14,7 @@ use cuda_um::{Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, ra
 
 #[cfg(doc)]
 use crate::buffer::Buffer;
-use crate::dtype::{DType, Element, check_same, dtype_of};
+use crate::dtype::{DType, Element};
 use crate::erased::{ErasedBuffer, size_bytes};
 use crate::error::{CudaError, Result};
 pub use guard::{SharedRead, SharedWrite};
@@ -33,7 +33,8 @@ use storage::{Access, Bytes, Handle};
 /// - [`make_unique`](Self::make_unique) copies on write.
 ///
 /// # Ordering
-/// A guard is needed only until the work is enqueued. As for every buffer, later work is ordered after earlier work on the memory.
+/// A guard is needed only until the work is enqueued: copies and hints take one for the call. As for every buffer, later work is ordered after
+/// earlier work on the memory, and slices of the host wait for it.
 ///
 /// # Locking
 /// Any number of read guards of a storage may live at a time, or one write guard. Threads that wait are served in order.
@@ -302,9 +303,6 @@ impl SharedBuffer {
 
     /// Copies all elements of the part from the host.
     ///
-    /// # Ordering
-    /// Waits for the lock as [`write`](Self::write) does, and copies as [`Buffer::copy_from_host`] does.
-    ///
     /// # Errors
     /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::copy_from_host`].
     #[doc(alias = "cudaMemcpy")]
@@ -314,9 +312,6 @@ impl SharedBuffer {
     }
 
     /// Copies all elements of the part to the host. [`host`](Self::host) needs no copy if the host can access the memory.
-    ///
-    /// # Ordering
-    /// Waits for the lock as [`read`](Self::read) does, and copies as [`Buffer::copy_to_host`] does.
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::copy_to_host`].
@@ -328,9 +323,6 @@ impl SharedBuffer {
 
     /// The elements, for the host to read: a read guard without a lifetime that derefs to `[T]`, so that a tensor can return it. Memory that
     /// the host cannot access, or that is not aligned for `T`, is copied. The guard keeps the access also then.
-    ///
-    /// # Ordering
-    /// Waits for the lock as [`read`](Self::read) does, and for earlier writes of the memory.
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::host`].
@@ -348,7 +340,6 @@ impl SharedBuffer {
         reason = "the guard stays on its thread"
     )]
     pub fn host<T: Element>(&self) -> Result<HostOwned<T, SharedRead>> {
-        self.check_type::<T>()?;
         let guard = Arc::new(self.reading("SharedBuffer::host", true)?);
         HostOwned::new(guard, |guard| guard.typed()?.host())
     }
@@ -356,21 +347,14 @@ impl SharedBuffer {
     /// The elements, for the host to read and write: a write guard without a lifetime that derefs to `[T]`. Memory that the host cannot
     /// access, or that is not aligned for `T`, is copied, and written back by [`HostOwnedMut::close`] or the drop.
     ///
-    /// # Ordering
-    /// Waits for the lock as [`write`](Self::write) does, and for earlier work on the memory.
-    ///
     /// # Errors
     /// As for [`write`](Self::write), [`ErasedBuffer::typed`] and [`Buffer::host`].
     pub fn host_mut<T: Element>(&self) -> Result<HostOwnedMut<T, SharedWrite>> {
-        self.check_type::<T>()?;
         let guard = Box::new(self.writing("SharedBuffer::host_mut", true)?);
         HostOwnedMut::new(guard, |guard| guard.typed_mut()?.host_mut())
     }
 
     /// Migrates the part to a location, on the library's stream of the device.
-    ///
-    /// # Ordering
-    /// Waits for the lock as [`read`](Self::read) does, and enqueues the migration after earlier work on the memory.
     ///
     /// # Errors
     /// As for [`read`](Self::read) and [`ErasedBuffer::prefetch`].
@@ -396,9 +380,6 @@ impl SharedBuffer {
     }
 
     /// Copies on write: if another handle or a guard has the storage, the part moves to new storage of the same kind. Only the part is copied.
-    ///
-    /// # Ordering
-    /// Waits for the lock as [`read`](Self::read) does. The copy may be only enqueued when this returns.
     ///
     /// # Errors
     /// As for [`read`](Self::read) and [`ErasedBuffer::try_clone`]. [`CudaError::Capture`] in a captured step if it would
@@ -432,10 +413,6 @@ impl SharedBuffer {
         of_graph::used(&self.storage);
         let part = Part::new(&self.storage, access, bytes, self.bytes.clone());
         ErasedBuffer::of(Box::new(part), self.dtype)
-    }
-
-    fn check_type<T: Element>(&self) -> Result<()> {
-        check_same("the element type", dtype_of::<T>(), self.dtype)
     }
 }
 

@@ -88,8 +88,4 @@ impl<T: Element> Buffer<T> for Typed<T> {
         let target = bytemuck::cast_slice_mut(target);
         self.bytes.copy_to_host_at(start, target)
     }
-
-    fn fill(&mut self, value: T) -> Result<()> {
-        self.fill_range(0..self.len(), value)
-    }
 }

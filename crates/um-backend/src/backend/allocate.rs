@@ -1,8 +1,7 @@
 //! The functions that allocate buffers.
 
 use cuda_um::{
-    AccessPattern, DeviceBuffer, MemoryKind, PinnedBuffer, RegisteredBuffer, UnifiedBuffer,
-    UnifiedOptions,
+    AccessPattern, DeviceBuffer, MemoryKind, PinnedBuffer, UnifiedBuffer, UnifiedOptions,
 };
 
 use super::{BufferKind, CudaBackend};
@@ -75,27 +74,6 @@ impl CudaBackend {
         }
     }
 
-    /// Allocates a buffer of `len` zeros in pinned host memory, which kernels access in place.
-    ///
-    /// # Errors
-    /// As for [`PinnedBuffer::zeroed`].
-    #[doc(alias = "cudaHostAlloc")]
-    #[track_caller]
-    pub fn create_pinned<T: Element>(&self, len: usize) -> Result<PinnedBuffer<T>> {
-        match self.pools.of(MemoryKind::Pinned) {
-            Some(pool) => PinnedBuffer::zeroed_in(pool, len),
-            None => PinnedBuffer::zeroed(&self.device, len),
-        }
-    }
-
-    /// Allocates a buffer of `len` zeros in plain host memory. On a device with pageable memory access, kernels take it as an argument.
-    ///
-    /// # Errors
-    /// As for [`HostBuffer::zeroed`].
-    pub fn create_host<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
-        HostBuffer::on(&self.device, HostBuffer::zeroed(len)?.into_vec())
-    }
-
     /// Allocates a buffer of `len` zeros of the given kind.
     ///
     /// # Errors
@@ -105,8 +83,14 @@ impl CudaBackend {
         Ok(match kind {
             BufferKind::Unified => Box::new(self.allocate_unified(len)?),
             BufferKind::Cuda => Box::new(self.create_cuda(len)?),
-            BufferKind::Host => Box::new(self.create_host(len)?),
-            BufferKind::Pinned => Box::new(self.create_pinned(len)?),
+            BufferKind::Pinned => Box::new(match self.pools.of(MemoryKind::Pinned) {
+                Some(pool) => PinnedBuffer::zeroed_in(pool, len)?,
+                None => PinnedBuffer::zeroed(&self.device, len)?,
+            }),
+            BufferKind::Host => Box::new(match self.shares_pages() {
+                true => HostBuffer::on(&self.device, len)?,
+                false => HostBuffer::zeroed(len)?,
+            }),
         })
     }
 
@@ -130,34 +114,13 @@ impl CudaBackend {
         Ok(buffer)
     }
 
-    /// Allocates a buffer of the given kind, with the elements of a vector. A [`HostBuffer`] takes the vector's memory; so does a unified
-    /// buffer on a device with pageable memory access, unless the backend has a pool of its own for unified buffers.
-    ///
-    /// # Errors
-    /// As for [`create_from`](Self::create_from).
-    #[track_caller]
-    pub fn create_from_vec<T: Element>(
-        &self,
-        kind: BufferKind,
-        elements: Vec<T>,
-    ) -> Result<Box<dyn Buffer<T>>> {
-        match kind {
-            BufferKind::Host => Ok(Box::new(HostBuffer::on(&self.device, elements)?)),
-            BufferKind::Unified if self.adopts() => {
-                Ok(Box::new(UnifiedBuffer::from_vec(&self.device, elements)?))
-            }
-            other => self.create_from(other, &elements),
-        }
-    }
-
-    /// Whether a vector is a unified buffer without a copy.
-    pub(super) fn adopts(&self) -> bool {
+    /// Whether kernels use memory of the operating system in place.
+    pub(super) fn shares_pages(&self) -> bool {
         self.device.capabilities().pageable_memory_access
-            && self.pools.of(MemoryKind::Managed).is_none()
     }
 
     /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
-    /// copy writes. Memory of the device comes from a warm pool without a CUDA call; memory of the host is zeroed.
+    /// copy writes. Memory of the device comes from a warm pool without a CUDA call; plain memory of the host is zeroed.
     ///
     /// # Examples
     /// ```
@@ -190,55 +153,32 @@ impl CudaBackend {
         kind: BufferKind,
         len: usize,
     ) -> Result<Box<dyn Buffer<T>>> {
+        let pool = |kind| self.pools.of(kind);
+        // SAFETY: guaranteed by the caller, as for each kind.
         Ok(match kind {
             BufferKind::Unified => {
-                let memory = match self.pools.of(MemoryKind::Managed) {
+                let options = self.unified_options(AccessPattern::General);
+                let memory = match pool(MemoryKind::Managed) {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
-                    None => {
-                        let options = self.unified_options(AccessPattern::General);
-                        UnifiedBuffer::uninit(&self.device, len, options)?
-                    }
+                    None => UnifiedBuffer::uninit_with(&self.device, len, options)?,
                 };
-                // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
             BufferKind::Cuda => {
-                let memory = match self.pools.of(MemoryKind::Device) {
+                let memory = match pool(MemoryKind::Device) {
                     Some(pool) => DeviceBuffer::uninit_in(pool, len)?,
                     None => DeviceBuffer::uninit(&self.device, len)?,
                 };
-                // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
-            BufferKind::Pinned if self.pools.of(MemoryKind::Pinned).is_none() => {
-                // SAFETY: guaranteed by the caller.
-                Box::new(unsafe { PinnedBuffer::uninit(&self.device, len)?.assume_init() })
+            BufferKind::Pinned => {
+                let memory = match pool(MemoryKind::Pinned) {
+                    Some(pool) => PinnedBuffer::uninit_in(pool, len)?,
+                    None => PinnedBuffer::uninit(&self.device, len)?,
+                };
+                Box::new(unsafe { memory.assume_init() })
             }
-            BufferKind::Host | BufferKind::Pinned => self.create(kind, len)?,
+            BufferKind::Host => self.create(kind, len)?,
         })
-    }
-
-    /// Pins a vector, so that kernels access it in place; [`RegisteredBuffer::into_vec`] returns it. A device that reads memory of the host
-    /// where it is needs no pinning.
-    ///
-    /// # Errors
-    /// [`NotSupported`](cuda_um::Error::NotSupported) if the device cannot register host memory, and errors of CUDA.
-    #[doc(alias = "cudaHostRegister")]
-    #[track_caller]
-    pub fn register<T: Element>(&self, elements: Vec<T>) -> Result<RegisteredBuffer<'static, T>> {
-        RegisteredBuffer::from_vec(&self.device, elements)
-    }
-
-    /// Pins a slice while `body` runs, so that kernels access it in place.
-    ///
-    /// # Errors
-    /// As for [`register`](Self::register), and errors of the work on the slice.
-    #[doc(alias = "cudaHostRegister")]
-    pub fn with_registered<T: Element, R>(
-        &self,
-        memory: &mut [T],
-        body: impl for<'s> FnOnce(&mut RegisteredBuffer<'s, T>) -> R,
-    ) -> Result<R> {
-        RegisteredBuffer::scope(&self.device, memory, body)
     }
 }

@@ -51,27 +51,3 @@ pub(super) fn made_with<T: Element>(
     rule.works("copy_from_host", buffer.copy_from_host(&elements))?;
     Ok((buffer, elements))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn distinct<T: Element>() {
-        let elements = samples::<T>(5, 300);
-        assert!(elements.iter().all(|element| *element != T::zeroed()));
-        let apart = if size_of::<T>() == 1 { 100 } else { 300 };
-        for run in elements.windows(apart) {
-            assert!(run[1..].iter().all(|element| *element != run[0]));
-        }
-    }
-
-    #[test]
-    fn samples_equal_themselves_alone() {
-        distinct::<f32>();
-        distinct::<f64>();
-        distinct::<half::f16>();
-        distinct::<half::bf16>();
-        distinct::<u8>();
-        distinct::<i64>();
-    }
-}

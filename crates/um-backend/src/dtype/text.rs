@@ -32,21 +32,3 @@ impl Visitor<'_> for Name {
         name.parse().map_err(E::custom)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dtype_is_text() {
-        let dtypes = [DType::BF16, DType::Opaque(18)];
-        let text = serde_json::to_string(&dtypes).unwrap();
-        assert_eq!(text, r#"["bf16","opaque18"]"#);
-        assert_eq!(serde_json::from_str::<[DType; 2]>(&text).unwrap(), dtypes);
-        let error = serde_json::from_str::<DType>(r#""f33""#).unwrap_err();
-        assert!(
-            error.to_string().contains(r#"a dtype cannot be "f33""#),
-            "{error}"
-        );
-    }
-}

@@ -18,7 +18,7 @@ const SKIPPED: [&str; 5] = [
     "settings.rs",
 ];
 /// Capitalised words in files that read variables, which are not variables: names of values in usage texts, nvcc's options, MPI's names, libraries.
-const NO_VARIABLES: [&str; 9] = [
+const NO_VARIABLES: [&str; 10] = [
     "BYTES",
     "FILE",
     "FOLDER",
@@ -28,6 +28,7 @@ const NO_VARIABLES: [&str; 9] = [
     "SECTION",
     "MPI_COMM_WORLD",
     "CUPTI",
+    "WARP_SZ",
 ];
 
 fn is_name(word: &str) -> bool {

@@ -117,35 +117,3 @@ pub(super) fn ranges(rows: usize, weights: &[f64]) -> Vec<Range<usize>> {
     };
     weights.iter().enumerate().map(range).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_in_proportion_and_complete() {
-        let lens = |rows, weights: &[f64]| {
-            let ranges = ranges(rows, weights);
-            assert_eq!((ranges[0].start, ranges.last().unwrap().end), (0, rows));
-            assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
-            ranges
-                .into_iter()
-                .map(|range| range.len())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(lens(10, &[1.0; 3]), [3, 4, 3]);
-        assert_eq!(lens(2, &[1.0; 4]), [1, 0, 1, 0]);
-        assert_eq!(lens(0, &[1.0; 2]), [0, 0]);
-        assert_eq!(lens(8, &[3.0, 0.0, 1.0, 0.0]), [6, 0, 2, 0]);
-        assert_eq!(lens(4, &[f64::MAX, f64::MAX]), [2, 2]);
-        assert_eq!(lens(4, &[f64::MIN_POSITIVE, f64::MIN_POSITIVE]), [2, 2]);
-        assert_eq!(lens(3, &[5e-324, 1e300]), [0, 3]);
-        for rows in [1, 7, 1000, 1 << 40] {
-            for count in 1..=9 {
-                let lens = lens(rows, &vec![1.0; count]);
-                let (least, most) = (lens.iter().min(), lens.iter().max());
-                assert!(most.unwrap() - least.unwrap() <= 1, "{rows} {lens:?}");
-            }
-        }
-    }
-}

@@ -113,7 +113,6 @@ methods_of_erased_buffer! {
     fn typed_mut<T>() -> Result<&mut dyn Buffer<T>>;
     fn view_mut<T>() -> Result<ViewMut<'_, T>>;
     fn copy_from_bytes(source: &[u8]) -> Result<()>;
-    fn copy_from_bytes_at(offset: usize, source: &[u8]) -> Result<()>;
     fn copy_from(source: &ErasedBuffer) -> Result<()>;
     fn read_from(source: &mut dyn Read, range: Range<usize>) -> Result<()>;
 }

@@ -115,11 +115,6 @@ impl Buffer<u8> for Part {
         let start = self.start(offset, target.len())?;
         self.bytes().copy_to_host_at(start, target)
     }
-
-    fn fill(&mut self, value: u8) -> Result<()> {
-        let range = self.range.clone();
-        self.bytes_mut()?.fill_range(range, value)
-    }
 }
 
 impl fmt::Debug for Part {

@@ -6,8 +6,8 @@ use cuda_um_testkit::faults::check::Scenario;
 use std::sync::Arc;
 use um_backend::{
     Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, ErasedBuffer,
-    HostRef, Location, MemoryAdvice, PrefetchBatch,
-    cuda_um::{AccessPattern, HostOwned},
+    HostBuffer, HostRef, Location, MemoryAdvice, PrefetchBatch,
+    cuda_um::{AccessPattern, HostOwned, RegisteredBuffer},
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
@@ -130,8 +130,7 @@ fn a_pool_and_a_batch(world: &World) -> Result {
 /// Work on every kind of buffer, each of which is dropped while its work is enqueued.
 fn one_after_the_other(world: &World) -> Result {
     let device = world.backend.device();
-    let mut last = world.backend.create_host::<f32>(LEN)?;
-    last.fill(1.0)?;
+    let mut last = HostBuffer::from_vec(vec![1.0f32; LEN]);
     for kind in [BufferKind::Cuda, BufferKind::Unified, BufferKind::Pinned] {
         let mut buffer = world.backend.create::<f32>(kind, LEN)?;
         buffer.copy_from_buffer(&last)?;
@@ -154,9 +153,9 @@ fn the_callers_own_memory(world: &World) -> Result {
     let mut memory = vec![0.0f32; LEN];
     source.copy_to_host(&mut memory)?;
     let stream = backend.device().stream();
-    let mut registered = backend.register(vec![0.0f32; LEN])?;
+    let mut registered = RegisteredBuffer::from_vec(backend.device(), vec![0.0f32; LEN])?;
     let mut target = backend.create_buffer::<f32>(LEN, DType::F32)?;
-    backend.with_registered(&mut memory, |registered| {
+    RegisteredBuffer::scope(backend.device(), &mut memory, |registered| {
         stream.copy(&*registered, &mut target)
     })??;
     stream.copy(&target, &mut registered)?;

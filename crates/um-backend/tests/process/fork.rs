@@ -40,7 +40,7 @@ fn all_refused(backend: &CudaBackend) -> i32 {
         backend
             .create_buffer::<f32>(10, um_backend::DType::F32)
             .map(drop),
-        backend.create_pinned::<f32>(10).map(drop),
+        backend.create::<f32>(BufferKind::Pinned, 10).map(drop),
     ])
 }
 

@@ -130,7 +130,10 @@ fn vectors_go_in_and_out() {
     on_each(|machine| {
         let backend = machine.backend();
         for kind in BufferKind::ALL {
-            let buffer = backend.create_from_vec(kind, vec![1u16, 2, 3]).unwrap();
+            let buffer = backend
+                .create_erased_from_vec(kind, vec![1u16, 2, 3])
+                .unwrap();
+            let buffer = buffer.into_typed::<u16>().unwrap();
             assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3], "{kind}");
             let clone = buffer.try_clone().unwrap();
             assert_eq!(clone.to_vec().unwrap(), [1, 2, 3], "{kind}");
@@ -140,7 +143,7 @@ fn vectors_go_in_and_out() {
         let host = HostBuffer::from_slice(&slice).unwrap();
         let unified = um_backend::UnifiedBuffer::from_slice(device, &slice).unwrap();
         let cuda = um_backend::CudaBuffer::from_slice(device, &slice).unwrap();
-        let pinned = um_backend::PinnedBuffer::from_vec(device, slice.to_vec()).unwrap();
+        let pinned = um_backend::PinnedBuffer::from_slice(device, &slice).unwrap();
         let all: [&dyn Buffer<u8>; 4] = [&host, &unified, &cuda, &pinned];
         for buffer in all {
             assert_eq!(buffer.to_vec().unwrap(), slice);
@@ -165,7 +168,7 @@ fn async_twins_await_the_work() {
                 unified.copy_from_buffer(&cuda)?;
                 unified.host_mut_async().await?[0] = 7.0;
                 assert_eq!(unified.host_async().await?[..2], [7.0, 1.0]);
-                let mut pinned = backend.create_pinned::<f32>(1000)?;
+                let mut pinned = um_backend::PinnedBuffer::<f32>::zeroed(backend.device(), 1000)?;
                 pinned.copy_from_buffer(&unified)?;
                 assert_eq!(pinned.host_async().await?[..2], [7.0, 1.0]);
                 pinned.host_mut_async().await?[1] = 8.0;

@@ -93,6 +93,8 @@ fn a_buffer_that_says_more_than_it_has_is_refused() {
             );
             refused(lying.copy_from_host_at(usize::MAX, &[1.0]), "the end");
             assert_eq!(lying.memory, [1.0; THERE], "nothing was written");
+            refused(lying.fill(5.0), "fill");
+            lying.says = THERE;
             lying.fill(5.0).unwrap();
             assert_eq!(lying.memory, [5.0; THERE]);
         }

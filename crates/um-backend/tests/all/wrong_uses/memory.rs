@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use um_backend::cuda_um::{self, resource::PinnedMemory};
 use um_backend::{
     Advice, Buffer, CudaBackend, CudaBackendConfig, PinnedBuffer, UnifiedBuffer,
-    cuda_um::{Placement, PoolOptions, UnifiedOptions},
+    cuda_um::{Placement, PoolOptions, RegisteredBuffer, UnifiedOptions},
 };
 
 use crate::wrong_uses::page::check;
@@ -28,10 +28,10 @@ fn memory() {
         };
         "more than a pool's limit" => |w| with_pool(w, PoolOptions::default().limit_bytes(4 << 20))?.allocate_unified::<u8>(5 << 20);
         "a pool with slabs of 3 bytes" => |w| with_pool(w, PoolOptions::default().slab_bytes(3));
-        "`with_registered` of memory that is pinned already" => |w| {
+        "`RegisteredBuffer::scope` of memory that is pinned already" => |w| {
             let mut pinned = PinnedBuffer::<f32>::zeroed(w.backend.device(), 1000)?;
             let mut guard = pinned.host_mut()?;
-            w.backend.with_registered(&mut guard, |_| ())
+            RegisteredBuffer::scope(w.backend.device(), &mut guard, |_| ())
         };
         "a host guard of a view of device memory" => |w| w.on_device().memory().device_view()?.host().map(drop);
         "advice for mapped memory, with `require()`" => |w| {

@@ -1,0 +1,416 @@
+//! The promised calls, a test for each row of the table: open, ask, allocate, move, advise, host view, swap, fail, fall back, zero-copy.
+
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+
+use um_backend::cuda_um::{Error, ErrorKind, Placement, RegisteredBuffer};
+use um_backend::sim::Gpu;
+use um_backend::{
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, CudaFeature, DType,
+    HintOutcome, Location, MemoryAdvice, PinnedBuffer, RuntimeChoice, SharedBuffer, UnifiedBuffer,
+};
+
+use crate::support::executor::run_on_a_thread;
+use crate::support::kernel::Double;
+use crate::support::{on_each, on_preset};
+
+fn numbers(len: usize) -> Vec<f32> {
+    (0..len).map(|number| number as f32).collect()
+}
+
+/// Applied if managed memory can migrate; otherwise an outcome with a reason, and no error.
+fn applied_if(expected: bool, outcome: um_backend::Result<HintOutcome>) {
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.is_applied(), expected, "{outcome}");
+    if let HintOutcome::NotApplied { needs, have, .. } = &outcome {
+        let text = outcome.to_string();
+        assert!(text.contains(needs) && text.contains(have), "{text}");
+        let error = outcome.clone().require().unwrap_err();
+        assert!(matches!(error, Error::NotSupported { .. }), "{error:?}");
+    }
+}
+
+/// On any executor, or without one.
+#[test]
+fn open() {
+    on_each(|machine| {
+        let opened = pollster::block_on(CudaBackend::initialize(machine.config()));
+        let on_a_thread = run_on_a_thread(CudaBackend::initialize(machine.config()));
+        let blocking = CudaBackend::initialize_blocking(machine.config());
+        for backend in [opened, on_a_thread, blocking] {
+            let backend = machine.keep(backend.unwrap());
+            let is_simulated = machine.sim.is_some();
+            let found = (backend.is_simulated(), backend.simulator().is_some());
+            assert_eq!(found, (is_simulated, is_simulated));
+            let line = backend.runtime_description();
+            assert!(line.contains(backend.device().name()), "{line}");
+            assert_eq!(line.contains("simulator"), is_simulated, "{line}");
+            assert_eq!(line.lines().count(), 1, "{line}");
+        }
+    });
+}
+
+/// A panic of the waker must not abort the process.
+#[test]
+fn open_with_a_waker_that_panics() {
+    struct Panics(mpsc::Sender<()>);
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+            panic!("a waker, on purpose");
+        }
+    }
+    on_preset(
+        Gpu::H200,
+        |builder| builder,
+        |machine| {
+            let (called, calls) = mpsc::channel();
+            let waker = Waker::from(Arc::new(Panics(called)));
+            let mut opened = pin!(CudaBackend::initialize(machine.config()));
+            let mut poll = || opened.as_mut().poll(&mut Context::from_waker(&waker));
+            let backend = loop {
+                match poll() {
+                    Poll::Ready(backend) => break backend.unwrap(),
+                    Poll::Pending => calls.recv().unwrap(),
+                }
+            };
+            assert_eq!(machine.keep(backend).device().ordinal(), 0);
+        },
+    );
+}
+
+/// By default, `CudaBackend` and `CudaDevice::new` open the same runtime. The error without a GPU is one line.
+#[test]
+fn open_by_default_and_by_name() {
+    let open =
+        |choice| CudaBackend::initialize_blocking(CudaBackendConfig::default().runtime(choice));
+    let backend = open(RuntimeChoice::default()).unwrap();
+    let device = Arc::new(CudaDevice::new(0).unwrap());
+    let mut one = UnifiedBuffer::<f32>::new(device, 5, DType::F32).unwrap();
+    let mut other = backend.create_buffer::<f32>(5, DType::F32).unwrap();
+    Buffer::fill(&mut other, 2.5).unwrap();
+    one.copy_from_buffer(&other).unwrap();
+    assert_eq!(one.to_vec().unwrap(), [2.5; 5]);
+    assert!(open(RuntimeChoice::Sim).unwrap().is_simulated());
+    match open(RuntimeChoice::Cuda) {
+        Ok(_) => assert!(!open(RuntimeChoice::Auto).unwrap().is_simulated()),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NoGpu, "{error:?}");
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+            let line = open(RuntimeChoice::Auto).unwrap().runtime_description();
+            assert!(
+                line.contains("simulator") && line.contains('('),
+                "no reason: {line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn ask() {
+    use CudaFeature::*;
+    on_each(|machine| {
+        let backend = machine.backend();
+        let device: Arc<CudaDevice> = Arc::new(backend.device().clone());
+        let good = backend.supports_unified_memory().unwrap();
+        assert_eq!(good, device.managed_memory_obstacle().is_none());
+        let answers = |device: &CudaDevice| {
+            let has = CudaFeature::ALL.into_iter();
+            has.filter(|feature| device.supports_feature(*feature).unwrap())
+                .collect::<Vec<_>>()
+        };
+        let has = answers(&device);
+        let there = std::thread::spawn(move || answers(&device)).join().unwrap();
+        assert_eq!(there, has);
+        assert!(has.contains(&UnifiedAddressing));
+        let Some(gpu) = machine.gpu else { return };
+        assert_eq!(good, gpu != Gpu::Maxwell);
+        for (feature, expected) in [
+            (ManagedMemory, true),
+            (MapHostMemory, true),
+            (HostRegister, true),
+            (
+                ConcurrentManagedAccess,
+                !matches!(gpu, Gpu::Maxwell | Gpu::NoConcurrentAccess),
+            ),
+            (Integrated, gpu == Gpu::NoConcurrentAccess),
+            (MemoryPools, gpu != Gpu::Maxwell),
+            (DirectHostAccess, gpu == Gpu::Gh200),
+            (PageableMemoryAccess, gpu == Gpu::Gh200),
+            (PageableUsesHostPageTables, gpu == Gpu::Gh200),
+        ] {
+            assert_eq!(has.contains(&feature), expected, "{feature:?}");
+        }
+    });
+}
+
+#[test]
+fn allocate_and_swap() {
+    fn process(buffer: &mut dyn Buffer<f32>) -> Result<f32, CudaError> {
+        assert!(!buffer.is_empty() && buffer.capacity() >= buffer.len());
+        assert_eq!(buffer.dtype(), DType::F32);
+        buffer.fill(0.5)?;
+        let mut values = vec![0.0; buffer.len()];
+        buffer.copy_to_host(&mut values)?;
+        let filled: f32 = values.iter().sum();
+        buffer.copy_from_host(&numbers(buffer.len()))?;
+        let mut copy = buffer.clone_empty(buffer.len())?;
+        copy.copy_from_buffer(buffer)?;
+        copy.copy_to_host(&mut values)?;
+        buffer.set_zero()?;
+        Ok(filled + values.iter().sum::<f32>())
+    }
+    on_each(|machine| {
+        let backend = machine.backend();
+        let device: Arc<CudaDevice> = Arc::new(backend.device().clone());
+        let mut inferred = backend.allocate_unified(1000).unwrap();
+        inferred.copy_from_host(&[7_u16; 1000]).unwrap();
+        assert_eq!(inferred.as_slice().unwrap()[..], [7; 1000]);
+
+        let mut in_device_memory = backend.create_buffer::<f32>(8, DType::F32).unwrap();
+        let mut unified = UnifiedBuffer::<f32>::new(Arc::clone(&device), 8, DType::F32).unwrap();
+        let mut pinned = PinnedBuffer::<f32>::zeroed(&device, 8).unwrap();
+        let mut host = backend.create::<f32>(BufferKind::Host, 8).unwrap();
+        let all: [&mut dyn Buffer<f32>; 4] =
+            [&mut in_device_memory, &mut unified, &mut pinned, &mut *host];
+        for (number, buffer) in all.into_iter().enumerate() {
+            assert_eq!(buffer.to_vec().unwrap(), [0.0; 8]);
+            assert_eq!(process(buffer).unwrap(), 4.0 + 28.0);
+            let place = buffer.device().map(um_backend::Device::to_string);
+            assert_eq!(place.as_deref(), (number < 3).then_some("cuda:0"));
+        }
+        let any: &dyn Buffer<f32> = &unified;
+        assert!(any.as_any().is::<UnifiedBuffer<f32>>());
+        for mismatch in [
+            backend.create_buffer::<f32>(4, DType::F64).err(),
+            UnifiedBuffer::<f32>::new(Arc::clone(&device), 4, DType::F64).err(),
+        ] {
+            let Some(CudaError::DTypeMismatch {
+                requested, element, ..
+            }) = mismatch
+            else {
+                panic!("{mismatch:?}")
+            };
+            assert_eq!((&*requested, &*element), ("f64", "f32"));
+        }
+    });
+}
+
+#[test]
+fn move_and_advise() {
+    use MemoryAdvice::*;
+    on_each(|machine| {
+        let backend = machine.backend();
+        let (data, count) = (numbers(1 << 20), machine.backends().len());
+        let mut buffer = backend.allocate_unified(data.len()).unwrap();
+        buffer.copy_from_host(&data).unwrap();
+        let mut out = vec![0.0; data.len()];
+        buffer.copy_to_host(&mut out).unwrap();
+        assert_eq!(out, data);
+        // A shorter slice needs an explicit range.
+        for mismatch in [
+            buffer.copy_from_host(&data[..10]),
+            buffer.copy_to_host(&mut out[..10]),
+        ] {
+            let text = mismatch.unwrap_err().to_string();
+            assert!(text.contains("1048576") && text.contains("10"), "{text}");
+        }
+        buffer.copy_to_host_at(100, &mut out[..10]).unwrap();
+        assert_eq!(out[..10], data[100..110]);
+
+        let (concurrent, managed) = (machine.is_concurrent(), machine.has_good_managed_memory());
+        for hint in [
+            buffer.prefetch_to_host(),
+            buffer.prefetch_to_device(Some(0)),
+            buffer.prefetch_to_device(None),
+            backend.prefetch_to_host(&buffer),
+            backend.prefetch_to_device(&buffer, Some(0)),
+            backend.prefetch_to_device(&buffer, None),
+        ] {
+            applied_if(concurrent, hint);
+        }
+        // If the device cannot fault, advice with its location is not applied, which is not an error.
+        let (gpu, cpu) = (Location::Device(0), Location::Host);
+        let held = || buffer.range_attributes().unwrap();
+        for (advice, device, at) in [
+            (SetPreferredLocation, Some(0), Some(gpu)),
+            (UnsetPreferredLocation, None, None),
+            (SetPreferredLocation, None, Some(cpu)),
+        ] {
+            // Without concurrent access, a preferred location on the host is accepted.
+            let outcome = buffer.set_memory_advice(advice, device).unwrap();
+            if concurrent {
+                assert!(outcome.is_applied());
+                assert_eq!(held().preferred_location, at);
+            }
+        }
+        applied_if(concurrent, buffer.set_preferred_location(0));
+        buffer.unset_preferred_location().unwrap();
+        applied_if(concurrent, buffer.set_memory_advice(SetAccessedBy, Some(0)));
+        assert!(!concurrent || held().accessed_by == [gpu]);
+        applied_if(concurrent, buffer.unset_accessed_by(0));
+        applied_if(concurrent, buffer.set_accessed_by(0));
+        applied_if(
+            concurrent,
+            buffer.set_memory_advice(UnsetAccessedBy, Some(0)),
+        );
+        assert!(!concurrent || held().accessed_by.is_empty());
+        applied_if(managed, buffer.set_memory_advice(SetReadMostly, None));
+        assert!(!managed || held().read_mostly);
+        applied_if(managed, buffer.unset_read_mostly());
+        applied_if(managed, buffer.set_read_mostly());
+        applied_if(managed, buffer.set_memory_advice(UnsetReadMostly, None));
+        let on_backend = backend.set_memory_advice(&buffer, SetReadMostly, Some(0));
+        applied_if(managed, on_backend);
+        for beyond in [
+            buffer.prefetch_to_device(Some(count)),
+            backend.prefetch_to_device(&buffer, Some(count)),
+            buffer.set_preferred_location(count),
+        ] {
+            let error = beyond.unwrap_err();
+            assert!(matches!(error, CudaError::NoSuchDevice { .. }), "{error:?}");
+        }
+        assert_eq!(buffer.to_vec().unwrap(), data, "hints change no value");
+    });
+}
+
+/// Each line that a report prints can be typed on the storage that a framework has.
+#[test]
+fn hints_on_every_storage() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        macro_rules! hints {
+            ($storage:expr, $applies:expr) => {
+                applied_if($applies, $storage.prefetch_to_device(None));
+                applied_if($applies, $storage.set_accessed_by(0));
+                applied_if($applies, $storage.unset_accessed_by(0));
+                applied_if($applies, $storage.prefetch_to_host());
+            };
+        }
+        let concurrent = machine.is_concurrent();
+        let mut boxed = backend.create::<f32>(BufferKind::Unified, 4096).unwrap();
+        boxed.as_slice_mut().unwrap()[7] = 1.0;
+        hints!(boxed, concurrent);
+        assert_eq!(boxed.as_slice().unwrap()[7], 1.0);
+        let of_host: Box<dyn Buffer<f32>> = Box::new(um_backend::HostBuffer::zeroed(9).unwrap());
+        hints!(of_host, false);
+        let mut erased = backend
+            .create_erased(BufferKind::Unified, DType::F32, 4096)
+            .unwrap();
+        hints!(erased, concurrent);
+        hints!(erased.typed_mut::<f32>().unwrap(), concurrent);
+        let shared = SharedBuffer::new(erased);
+        hints!(shared, concurrent);
+        hints!(shared.view(2048..4096).unwrap(), concurrent);
+        hints!(shared.read().unwrap(), concurrent);
+    });
+}
+
+/// The CPU's view waits for the GPU; there is one pointer. On a device whose managed memory is poor the memory is mapped, and says so.
+#[test]
+fn host_view_and_fall_back() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let double = Double::load(backend.device());
+        let mut buffer = backend.allocate_unified::<f32>(5000).unwrap();
+        let placed = buffer.placement();
+        match backend.device().managed_memory_obstacle() {
+            None => assert_eq!(placed.placement, Placement::Managed),
+            Some(obstacle) => {
+                assert_eq!(placed.placement, Placement::Mapped);
+                assert!(obstacle.contains(backend.device().name()), "{obstacle}");
+                assert_eq!(placed.reason, format!("since {obstacle}"));
+                let HintOutcome::NotApplied { have, .. } = buffer.prefetch_to_host().unwrap()
+                else {
+                    panic!("a prefetch of mapped memory")
+                };
+                assert!(have.contains(&placed.reason), "{have}");
+            }
+        }
+        buffer
+            .as_slice_mut()
+            .unwrap()
+            .copy_from_slice(&numbers(5000));
+        double.launch(backend.device(), &mut buffer).unwrap();
+        let view = buffer.as_slice().unwrap();
+        assert_eq!((view.len(), view[1], view[4999]), (5000, 2.0, 9998.0));
+        assert_eq!(view.as_ptr(), buffer.as_ptr());
+        drop(view);
+        let pointer = buffer.as_mut_ptr();
+        double.launch(backend.device(), &mut buffer).unwrap();
+        assert_eq!(buffer.as_slice_mut().unwrap()[4999], 19996.0);
+        assert_eq!(buffer.as_ptr(), pointer.cast_const());
+        let clone = Buffer::clone_empty(&buffer, 3).unwrap();
+        let clone = clone.as_any().downcast_ref::<UnifiedBuffer<f32>>().unwrap();
+        assert_eq!(clone.placement(), placed);
+    });
+}
+
+/// A request beyond the free memory is an error of its own, with the numbers of the device.
+#[test]
+fn fail() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let memory = backend.device().memory_info().unwrap();
+        let len = memory.total_bytes / 4 + (1 << 20);
+        let attempt = || backend.create_buffer::<f32>(len, DType::F32);
+        match attempt() {
+            Err(CudaError::OutOfMemory {
+                requested_bytes,
+                free_bytes,
+                total_bytes,
+                ..
+            }) => {
+                let found = (requested_bytes, total_bytes);
+                assert_eq!(found, (len * 4, memory.total_bytes));
+                assert!(machine.sim.is_none() || free_bytes == memory.free_bytes);
+            }
+            other => panic!("{other:?}"),
+        }
+        let error = attempt().unwrap_err();
+        assert!(error.is_out_of_memory() && !error.is_sticky());
+        assert_eq!(format!("{error:?}"), error.to_string(), "`main` prints it");
+        let small = backend.create_buffer::<f32>(10, DType::F32).unwrap();
+        let error = Buffer::clone_empty(&small, len).unwrap_err();
+        assert!(error.is_out_of_memory(), "{error:?}");
+        assert_eq!(small.to_vec().unwrap(), [0.0; 10], "the device still works");
+    });
+}
+
+/// Kernels use host memory in place: that of CUDA, a vector that the caller owns, a slice that the caller lends.
+#[test]
+fn zero_copy() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let device = backend.device();
+        let double = Double::load(device);
+        let (data, count) = (numbers(5000), 5000_u32);
+        let doubled: Vec<f32> = data.iter().map(|value| value * 2.0).collect();
+        let mut pinned = PinnedBuffer::<f32>::zeroed(device, 5000).unwrap();
+        pinned.host_mut().unwrap().copy_from_slice(&data);
+        if let Some(sim) = &machine.sim {
+            sim.reset_counters();
+        }
+        assert!(pinned.device_ptr().is_some());
+        double.launch(device, &mut pinned).unwrap();
+        assert_eq!(pinned.host().unwrap()[..], doubled);
+        assert_eq!(pinned.host().unwrap().as_ptr(), pinned.as_ptr());
+        if let Some(sim) = &machine.sim {
+            let counters = sim.counters();
+            assert_eq!((counters.copied_to_device, counters.copied_to_host), (0, 0));
+            assert_eq!((counters.bytes_to_device, counters.bytes_to_host), (0, 0));
+        }
+        let mut registered = RegisteredBuffer::from_vec(device, data.clone()).unwrap();
+        assert!(registered.device_ptr().is_some());
+        let arguments = (&mut registered, count);
+        double.launch_on(device, 5000, arguments).unwrap();
+        assert_eq!(registered.into_vec().unwrap(), doubled);
+        let mut lent = data.clone();
+        let launched = RegisteredBuffer::scope(device, &mut lent, |registered| {
+            double.launch_on(device, 5000, (registered, count))
+        });
+        launched.unwrap().unwrap();
+        assert_eq!(lent, doubled, "the kernel is done when the call returns");
+    });
+}
