@@ -43,7 +43,7 @@ fn pair(body: &str, launched: impl FnOnce(&Device, &dyn Fn(Arguments<'_>))) -> O
     assert!(error.is_sticky());
     let error = error.to_string();
     let (_, text) = error
-        .split_once("kernel `pair`, line 9: ")
+        .split_once("kernel `pair`, line 10: ")
         .expect("names the kernel");
     let (text, _) = text.split_once("; the device is unusable").unwrap();
     Some(text.to_owned())
