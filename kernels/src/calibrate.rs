@@ -1,5 +1,5 @@
-//! Measures the values of a cost model that decide [`Placement::Auto`](cuda_um::Placement::Auto) on the local machine, within a second, and
-//! keeps the model in the user's cache folder. The next call on this machine reads the file.
+//! Measures times of copies and kernels for the cost model of the local machine, within a second, and keeps the model in the user's cache
+//! folder. The next call on this machine reads the file.
 //!
 //! ```no_run
 //! use cuda_um::cost::CostModel;
@@ -23,7 +23,7 @@
 //! - It is replaced as a whole, so a reader never sees a part of it. A lock file makes other threads and processes wait for one measurement.
 //! - A file that is damaged, or that another machine or an earlier method measured, is measured anew, with a warning (`tracing`).
 //! - A measurement needs less than 64 MiB each of device, managed and pinned memory. Every result is verified.
-//! - The values that decide no placement are those of the built-in model for the GPU. The model's `source` says so.
+//! - The values that are not measured are those of the built-in model for the GPU. The model's `source` says so.
 
 mod cache;
 mod clock;

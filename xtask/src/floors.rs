@@ -180,7 +180,7 @@ mod tests {
             1
         );
         assert_eq!(
-            failures("kernel/launch.rs", "use crate::managed::Residency;"),
+            failures("kernel/launch.rs", "use crate::managed::Prefetched;"),
             1
         );
         let group = "use crate::{\n    error::{Error, Result},\n    resource::Pool,\n};";

@@ -62,7 +62,6 @@ const UNDER_MIRI: &[&[&str]] = &[
         "sync::",
         "buffer::transfer::options",
         "buffer::transfer::plan",
-        "buffer::transfer::workers_tests",
     ],
     &["cuda-um-loom"],
 ];

@@ -11,7 +11,7 @@ use crate::peer::{CUDA_CPP, CUDARC, CUPY, RMM, TORCH};
 use crate::raw::{Kind, ManagedPool, Raw};
 use crate::report::CaseReport;
 use anyhow::{Result, bail, ensure};
-use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{MemoryKind, Pool, PoolOptions, UnifiedBuffer};
 use serde_json::json;
 use std::rc::Rc;
 use std::time::Duration;
@@ -122,7 +122,7 @@ fn add_compiled_peers(bench: &Bench, bytes: usize, case: &mut Case<'_>) {
 }
 
 fn ours(bench: &Bench, len: usize, round: &mut Round<'_>) -> Result<Duration> {
-    let make = || UnifiedBuffer::<f32>::uninit(&bench.device, len, UnifiedOptions::default());
+    let make = || UnifiedBuffer::<f32>::uninit(&bench.device, len);
     let time = round.clock.time_each(TIMES, || {
         drop(make()?);
         Ok(())

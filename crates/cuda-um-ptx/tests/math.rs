@@ -168,7 +168,8 @@ where
         for (round, rounding) in ROUNDS {
             let value = A::from_bits((a >> shift[0]).into());
             let expected = value.convert_r(rounding, &mut false).value;
-            if value.is_nan() || to == Type::E4m3 && (!expected.is_finite() || round != Round::Near) {
+            if value.is_nan() || to == Type::E4m3 && (!expected.is_finite() || round != Round::Near)
+            {
                 continue;
             }
             let result = cvt(

@@ -23,13 +23,13 @@ pub(crate) mod overwrite;
 pub(crate) mod owned;
 mod parts;
 pub(crate) mod pinned;
-pub(crate) mod placement;
 mod read_at;
 pub(crate) mod registered;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
 
+pub use crate::buffer::any::{Readable, Writable};
 pub use crate::buffer::export::Exported;
 pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};

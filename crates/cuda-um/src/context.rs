@@ -14,7 +14,6 @@ mod last;
 pub(crate) mod non_concurrent;
 pub(crate) mod observer;
 pub(crate) mod op;
-pub(crate) mod peer_access;
 pub(crate) mod reclaim;
 pub(crate) mod runtime;
 pub(crate) mod slot;

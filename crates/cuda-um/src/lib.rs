@@ -91,7 +91,6 @@ pub use context::reclaim::on_deferred_imports;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 
-pub use buffer::any::{Readable, Writable};
 pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
 pub use buffer::memory::Memory;

@@ -12,4 +12,4 @@ pub use crate::managed::batch::Prefetched;
 pub use crate::managed::by_ordinal::MemoryAdvice;
 #[doc(hidden)]
 pub use crate::managed::by_ordinal::{location, not_managed};
-pub use crate::managed::residency::{RangeAttributes, Residency};
+pub use crate::managed::residency::RangeAttributes;

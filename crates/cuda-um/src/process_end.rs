@@ -14,11 +14,9 @@ mod count;
 
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{after_unlock, shard, this_thread};
+use crate::sync::{CALL, Held, after_unlock, holds, shard, this_thread};
 use count::Count;
 use cuda_um_sys::cudaError;
-use std::cell::Cell;
-use std::marker::PhantomData;
 use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -31,16 +29,11 @@ const SHARDS: usize = 64;
 /// Each thread has a part of them.
 static COUNTS: [Count; SHARDS] = [const { Count(AtomicUsize::new(0)) }; SHARDS];
 
-thread_local!(
-    /// The number of [`Calls`] that this thread holds.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
-);
-
 /// While it lives, this thread may call CUDA and use its memory, and the end of the process waits for it.
 #[must_use]
 pub struct Calls {
     count: &'static Count,
-    _on_this_thread: PhantomData<*const ()>,
+    _held: Held<CALL>,
 }
 
 impl Calls {
@@ -73,17 +66,16 @@ impl Calls {
         Ok(Self::count())
     }
 
-    /// Counts the thread, if these are its first. A thread that is exiting may have no thread-local storage: then it counts once more.
+    /// Counts the thread, if these are its first.
     #[inline]
     fn count() -> Self {
         let count = &COUNTS[shard::own::<SHARDS>()];
-        let before = DEPTH.try_with(|depth| depth.replace(depth.get() + 1));
-        if before.unwrap_or(0) == 0 {
+        if holds(CALL) == 0 {
             count.begin();
         }
         Self {
             count,
-            _on_this_thread: PhantomData,
+            _held: Held::begin(),
         }
     }
 }
@@ -91,16 +83,10 @@ impl Calls {
 impl Drop for Calls {
     #[inline]
     fn drop(&mut self) {
-        let before = DEPTH.try_with(|depth| depth.replace(depth.get() - 1));
-        if before.unwrap_or(1) == 1 {
+        if holds(CALL) == 1 {
             self.count.end();
         }
     }
-}
-
-/// The number of [`Calls`] that this thread holds.
-fn held() -> usize {
-    DEPTH.try_with(Cell::get).unwrap_or(0)
 }
 
 fn is_exiting() -> bool {
@@ -114,7 +100,7 @@ pub(crate) fn may_call() -> bool {
 
 /// Does not count the last `new` [`Calls`] of this thread.
 fn may_call_beside(new: usize) -> bool {
-    let has_begun = || held() > new && !WAITED.load(Ordering::Acquire);
+    let has_begun = || holds(CALL) > new && !WAITED.load(Ordering::Acquire);
     !is_ending() || is_exiting() || has_begun()
 }
 
@@ -198,7 +184,7 @@ fn end() {
     const PATIENCE: Duration = Duration::from_secs(1);
 
     // The process may end in a call of this thread, which never returns.
-    if held() > 0 {
+    if holds(CALL) > 0 {
         COUNTS[shard::own::<SHARDS>()].end();
     }
     // Only one thread may run CUDA's exit handlers, which come next.
@@ -220,7 +206,7 @@ pub(crate) fn in_child() {
     for count in &COUNTS {
         count.0.store(0, Ordering::Relaxed);
     }
-    if held() > 0 {
+    if holds(CALL) > 0 {
         COUNTS[shard::own::<SHARDS>()].begin();
     }
 }

@@ -7,15 +7,15 @@ mod held;
 mod locks;
 pub(crate) mod shard;
 
-pub use crate::sync::held::{Later, later};
 pub(crate) use crate::sync::held::{
-    Turn, after_unlock, assert_no_lock_held, caught, has_turn, is_free, is_outside, outside,
-    this_thread,
+    CALL, Held, Turn, after_unlock, assert_no_lock_held, caught, has_turn, holds, is_free,
+    is_outside, outside, this_thread,
 };
+pub use crate::sync::held::{Later, later};
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 
 use crate::fork;
-use crate::sync::held::{Held, LOCK, assert_locks};
+use crate::sync::held::{LOCK, assert_locks};
 use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};

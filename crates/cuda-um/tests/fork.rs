@@ -59,7 +59,6 @@ fn a_child_is_refused_all_work_and_told_why() {
         Arc::new(PinnedBuffer::<u32>::zeroed(&device, 10).unwrap()),
         stream.record().unwrap(),
     );
-    let exported = shared.export(&stream).unwrap();
     static VALUE: PerProcess<AtomicBool> = PerProcess::new(AtomicBool::default);
     VALUE.get().store(true, Ordering::Relaxed);
     // So that only the fork, and no work, prevents host access to the memory.
@@ -88,7 +87,6 @@ fn a_child_is_refused_all_work_and_told_why() {
             RegisteredBuffer::from_vec(&device, vec![1u32; 10]);
             // SAFETY: it is refused.
             unsafe { device.adopt_stream(stream.as_raw(), ()) };
-            exported.returned_after(&event);
             // Work.
             add.launch(&stream, 1000, arguments);
             managed.fill_on(1, &stream);

@@ -3,9 +3,7 @@
 //! The allocator of this test binary refuses allocations as large as a buffer.
 #![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-use cuda_um::{
-    DeviceBuffer, Error, ErrorKind, PinnedBuffer, UnifiedBuffer, buffer::TransferOptions,
-};
+use cuda_um::{DeviceBuffer, Error, ErrorKind, PinnedBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::simulated;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -80,26 +78,5 @@ fn read_back_without_memory_of_the_host_is_an_error() {
         assert_eq!(part, [5; 3]);
         pinned.copy_to_host_at(LEN - 3, &mut part).unwrap();
         assert_eq!(part, [7; 3]);
-    }
-}
-
-#[test]
-fn host_overwrite_that_cannot_be_staged_is_an_error_without_memory_of_the_host() {
-    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
-        let (_sim, device, stream) = simulated(gpu);
-        device.set_transfer_options(TransferOptions::default().ring_bytes(0));
-        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, LEN).unwrap();
-        buffer.fill_on(5, &stream).unwrap();
-        let refused = buffer.host_overwrite(.., |_, _| panic!("there is nothing to write to"));
-        is_refused(refused, "host_overwrite");
-        let mut part = [0; 3];
-        buffer.copy_to_host_at(0, &mut part).unwrap();
-        assert_eq!(part, [5; 3], "as it was");
-        // An overwrite that needs less memory works.
-        buffer
-            .host_overwrite(1..3, |first, slots| slots.fill_with(|i| (first + i) as u32))
-            .unwrap();
-        buffer.copy_to_host_at(0, &mut part).unwrap();
-        assert_eq!(part, [5, 1, 2]);
     }
 }

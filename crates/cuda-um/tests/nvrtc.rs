@@ -20,14 +20,7 @@ fn main() {
     let twice = module.kernel("twice").unwrap();
     let mut x = UnifiedBuffer::from_slice(&device, &[1.0f32, 2.0, 3.0]).unwrap();
     // SAFETY: the kernel writes the `n` elements that the buffer has.
-    unsafe {
-        twice.launch(
-            &stream,
-            LaunchConfig::linear(3, 32),
-            (&mut x, 3u32),
-        )
-    }
-    .unwrap();
+    unsafe { twice.launch(&stream, LaunchConfig::linear(3, 32), (&mut x, 3u32)) }.unwrap();
     assert_eq!(*x.host().unwrap(), [2.0, 4.0, 6.0]);
 
     let error = Module::compile(&device, SOURCE, &[]).err().unwrap();

@@ -5,9 +5,8 @@ use cuda_um::cost::CostModel;
 
 use crate::error::Result;
 
-/// The source of a device's cost model, which selects the memory of unified buffers
-/// ([`CudaBackend::allocate_unified_for`](crate::CudaBackend::allocate_unified_for)). All backends on one device of a runtime share its
-/// model.
+/// The source of a device's cost model, by which automatic prefetches and reports estimate times. All backends on one device of a runtime
+/// share its model.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum CostModelSource {

@@ -6,7 +6,6 @@ use crate::order::{Fence, ours_first, settle, theirs_first};
 use crate::shared::SharedStream;
 use cuda_um::{
     Advice, DeviceCopy, HintOutcome, HostMut, HostRef, Location, Stream, UnifiedBuffer, ViewMut,
-    managed::Residency,
 };
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, LaunchArgs,
@@ -205,7 +204,7 @@ impl<T: DeviceCopy> UnifiedSlice<T> {
     /// # Errors
     ///
     /// The errors of [`UnifiedBuffer::residency`].
-    pub fn residency(&self) -> Result<Vec<Residency>> {
+    pub fn residency(&self) -> Result<Option<Location>> {
         Ok(self.buffer.residency()?)
     }
 

@@ -8,7 +8,7 @@ use candle_core::Tensor;
 use candle_core::cuda::cudarc::driver::DevicePtr;
 use cuda_um::{
     Advice, Location, UnifiedBuffer,
-    managed::{RangeAttributes, Residency},
+    managed::RangeAttributes,
 };
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -52,7 +52,7 @@ impl UnifiedDevice {
     ///
     /// As for [`prefetch`](Self::prefetch), and the errors of [`UnifiedBuffer::residency`].
     #[doc(alias = "cudaMemGetLocationInfo")]
-    pub fn residency(&self, tensor: &Tensor) -> Result<Vec<Residency>> {
+    pub fn residency(&self, tensor: &Tensor) -> Result<Option<Location>> {
         self.lent(tensor, |buffer, _| buffer.residency())
     }
 

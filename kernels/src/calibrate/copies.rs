@@ -2,7 +2,8 @@
 
 use super::session::{LARGE, Outcome, SMALL, Session, fresh, slope, verify};
 use cuda_um::{
-    DeviceBuffer, Location, PinnedBuffer, Readable, UnifiedBuffer, Writable,
+    DeviceBuffer, Location, PinnedBuffer, UnifiedBuffer,
+    buffer::{Readable, Writable},
     resource::{DeviceMemory, ManagedMemory, PinnedMemory},
 };
 
@@ -13,8 +14,8 @@ const ALL_THREADS: usize = 16 << 20;
 fn copy(
     session: &Session,
     bytes: usize,
-    from: &impl Readable<f32>,
-    to: &mut impl Writable<f32>,
+    from: &impl Readable<Element = f32>,
+    to: &mut impl Writable<Element = f32>,
 ) -> Outcome<f64> {
     session.median(bytes, |_| {
         session.clock.time(|| {
@@ -25,7 +26,11 @@ fn copy(
 }
 
 /// Seconds for a copy from pinned memory, and back; their mean.
-fn there_and_back(session: &Session, bytes: usize, there: &mut impl Writable<f32>) -> Outcome<f64> {
+fn there_and_back(
+    session: &Session,
+    bytes: usize,
+    there: &mut impl Writable<Element = f32>,
+) -> Outcome<f64> {
     let source = fresh(bytes, 4);
     let mut pinned = PinnedBuffer::from_slice_in(&PinnedMemory::new(&session.device), &source)?;
     let to = copy(session, bytes, &pinned, there)?;

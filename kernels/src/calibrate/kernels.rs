@@ -3,7 +3,8 @@
 use super::session::{LARGE, Outcome, SMALL, Session, fresh, slope, verify};
 use crate::Scale;
 use cuda_um::{
-    DeviceBuffer, Placement, Readable, UnifiedBuffer, UnifiedOptions, Writable,
+    DeviceBuffer, Placement, UnifiedBuffer, UnifiedOptions,
+    buffer::{Readable, Writable},
     resource::DeviceMemory,
 };
 
@@ -37,10 +38,10 @@ pub(super) fn calls(session: &mut Session) -> Outcome<()> {
 fn seconds(
     session: &Session,
     scale: &Scale,
-    input: &impl Readable<f32>,
-    output: &mut impl Writable<f32>,
+    input: &impl Readable<Element = f32>,
+    output: &mut impl Writable<Element = f32>,
 ) -> Outcome<f64> {
-    session.median(size_of::<f32>() * input.element_count(), |_| {
+    session.median(size_of::<f32>() * input.as_view().len(), |_| {
         session.clock.time(|| {
             scale.launch(&session.stream, input, &mut *output, 2.0)?;
             Ok(session.stream.synchronize()?)

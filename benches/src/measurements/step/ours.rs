@@ -10,8 +10,8 @@ use crate::measurements::measurement::FACTOR;
 use crate::raw::SCALE_IN_PLACE;
 use anyhow::{Context, Result};
 use cuda_um::{
-    DeviceBuffer, Kernel, LaunchConfig, Memory, Module, Stream, UnifiedBuffer, UnifiedOptions,
-    buffer::kind::Owned, constant, kernel::WriteArg,
+    DeviceBuffer, Kernel, LaunchConfig, Memory, Module, Stream, UnifiedBuffer, buffer::kind::Owned,
+    constant, kernel::WriteArg,
 };
 use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
 
@@ -99,7 +99,7 @@ macro_rules! made {
 pub(super) fn unified(bench: &Bench) -> Result<made!(UnifiedBuffer<f32>)> {
     let device = &bench.device;
     let new = |len| {
-        let made = UnifiedBuffer::uninit(device, len, UnifiedOptions::default())?;
+        let made = UnifiedBuffer::uninit(device, len)?;
         // SAFETY: memory of CUDA holds some `f32`, and the step uses no number that was not written.
         Ok(unsafe { made.assume_init() })
     };

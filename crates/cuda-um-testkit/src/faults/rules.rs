@@ -103,6 +103,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cudaHostRegister"],
+        "large pinned memory that is not registered comes from `cudaHostAlloc`",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaMemPoolGetAttribute", "cudaMemPoolTrimTo"],
         "`trim` and `stats` of a pool return no error: they return the known values",
     ),
@@ -163,6 +168,12 @@ pub const RULES: &[Rule] = &[
     ),
     Rule {
         about: NO_ERROR,
+        scenarios: &["pinned_pool", "read_ahead", "host"],
+        calls: &["cudaHostRegister"],
+        why: "large pinned memory that is not registered is allocated by cudaHostAlloc",
+    },
+    Rule {
+        about: NO_ERROR,
         scenarios: &[
             "pools_of_all_devices",
             "dropped_while_another_device_reads",
@@ -170,6 +181,12 @@ pub const RULES: &[Rule] = &[
         ],
         calls: &["cudaStreamWaitEvent"],
         why: "the drop of driver pool memory cannot order the free after its uses: a later call waits for them",
+    },
+    Rule {
+        about: NO_ERROR,
+        scenarios: &["pinned_pool"],
+        calls: &["cudaHostRegister"],
+        why: "pinned memory that CUDA cannot register comes from cudaHostAlloc",
     },
     Rule {
         about: NO_ERROR,

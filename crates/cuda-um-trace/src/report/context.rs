@@ -218,6 +218,22 @@ impl<'a> Context<'a> {
         share.map_or(price, |share| price.mul_f64(*share))
     }
 
+    /// The faults of the device on a buffer during an operation.
+    pub(crate) fn gpu_faults(&self, buffer: usize, during: &Operation) -> u64 {
+        let parts = self.parts[buffer].iter();
+        let faults = parts.map(|part| match self.record(part).kind {
+            RecordKind::GpuFault { faults, .. } => {
+                let operation = self.attribution.operation(self.explanation(part));
+                let is_its = operation.is_some_and(|index| {
+                    std::ptr::eq(&raw const self.trace.operations[index], during)
+                });
+                if is_its { faults } else { 0 }
+            }
+            _ => 0,
+        });
+        faults.sum()
+    }
+
     /// True for faults and migrations that no finding has claimed.
     pub(crate) fn is_free(&self, part: &Part) -> bool {
         let claimed = self.claimed.borrow();

@@ -34,6 +34,7 @@ pub(super) fn all(context: &Context) -> Vec<Finding> {
         findings.extend(faults::of_devices(context, buffer));
         findings.extend(faults::of_the_host(context, buffer));
         findings.extend(prefetches::twice(context, buffer));
+        findings.extend(prefetches::left_out(context, buffer));
         findings.extend(read_mostly::collapsed(context, buffer));
         findings.extend(ping_pong::between_host_and_device(context, buffer));
         findings.extend(driver::told(context, buffer));

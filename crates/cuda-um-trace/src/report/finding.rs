@@ -120,6 +120,22 @@ pub enum FindingKind {
         /// Bytes in both directions.
         bytes: u64,
     },
+    /// The buffer was prefetched to a device, and evicted before the device used it.
+    EvictedBeforeUse {
+        /// The device.
+        device: u32,
+        /// Number of calls.
+        times: u64,
+        /// Bytes in both directions.
+        bytes: u64,
+    },
+    /// The library left out prefetches to a device, which then faulted on the buffer: its pages had left without a call of the library.
+    LeftOut {
+        /// Number of prefetches.
+        times: u64,
+        /// GPU faults.
+        faults: u64,
+    },
     /// Writes collapsed its read-only copies repeatedly.
     ReadMostlyCollapsed {
         /// Number of collapses.
@@ -214,6 +230,20 @@ impl Finding {
                 },
                 size(bytes)
             ),
+            K::EvictedBeforeUse {
+                device,
+                times,
+                bytes,
+            } => format!(
+                "`{name}` was prefetched to device {device} {}, and evicted before its use there ({} in vain)",
+                count(times, "time"),
+                size(bytes)
+            ),
+            K::LeftOut { times, faults } => format!(
+                "a prefetch of `{name}` was left out {} although pages had left the device ({})",
+                count(times, "time"),
+                count(faults, "fault")
+            ),
             K::ReadMostlyCollapsed { times } => {
                 format!("read-mostly `{name}` was collapsed by a write {times} times")
             }
@@ -265,6 +295,10 @@ impl Finding {
             K::PrefetchUnused { .. } => {
                 "remove the prefetch, or call it after the last use on the host"
             }
+            K::EvictedBeforeUse { .. } => "the device is full: prefetch it later, or less at once",
+            K::LeftOut { .. } => {
+                "another program or library takes the device's memory: leave it more, or allow oversubscription"
+            }
             K::ReadMostlyCollapsed { .. } => {
                 "unset read-mostly, because the buffer is written too often"
             }
@@ -296,9 +330,11 @@ impl Finding {
             K::Thrashing { device, .. } => Call::PreferLocation {
                 at: Place::Device(device),
             },
-            K::PrefetchedTwice { .. } | K::PrefetchUnused { .. } | K::RemoteMaps { .. } => {
-                return None;
-            }
+            K::PrefetchedTwice { .. }
+            | K::PrefetchUnused { .. }
+            | K::EvictedBeforeUse { .. }
+            | K::LeftOut { .. }
+            | K::RemoteMaps { .. } => return None,
         })
     }
 

@@ -2,7 +2,8 @@
 
 use crate::support::{Builder, DEVICE, model};
 use cuda_um_trace::{
-    Call, Cause, Finding, FindingKind, MigrationReport, Place, RecordKind, Saving, Trace,
+    Call, Cause, Finding, FindingKind, MigrationReport, OperationKind, Place, RecordKind, Saving,
+    Trace,
 };
 
 const MIB: u64 = 1 << 20;
@@ -205,6 +206,51 @@ fn prefetched_for_nobody() {
     assert_eq!(unused[0].saves.faults, 32);
     assert_eq!(unused.len(), 1, "the faults are counted once: {unused:?}");
     assert!(matches!(back(true)[0].kind, FindingKind::HostFaults { .. }));
+}
+
+#[test]
+fn prefetched_memory_that_is_evicted_before_its_use() {
+    let mut builder = Builder::new();
+    let targets = builder.buffer("targets", 2 * MIB);
+    builder.prefetch(targets, DEVICE);
+    builder.move_all(targets, 2 * MIB, Place::Host, Cause::Eviction);
+    builder.launch_with("cosine", &[(targets, true)], |builder| {
+        builder.fault_in(targets);
+    });
+    let found = sentences(builder);
+    let is = |one: &String| {
+        one.starts_with("`targets` was prefetched to device 0 1 time, and evicted before its use there (4.00 MiB in vain): the device is full")
+    };
+    assert!(found.iter().any(is), "{found:?}");
+}
+
+#[test]
+fn an_elided_prefetch_of_memory_that_had_left() {
+    let elided = |faults: bool| {
+        let mut builder = Builder::new();
+        let targets = builder.buffer("targets", 2 * MIB);
+        for _ in 0..2 {
+            let kind = OperationKind::Prefetch {
+                to: DEVICE,
+                left_out: true,
+            };
+            builder.operation(kind, &[(targets, false)]);
+            match faults {
+                true => builder.launch_faulting("cosine", &[(targets, true)]),
+                false => builder.launch("cosine", &[(targets, true)]),
+            }
+        }
+        let found = findings(builder).into_iter().map(|one| one.kind);
+        found
+            .filter(|kind| matches!(kind, FindingKind::LeftOut { .. }))
+            .collect::<Vec<_>>()
+    };
+    let expected = FindingKind::LeftOut {
+        times: 2,
+        faults: 192,
+    };
+    assert_eq!(elided(true), [expected]);
+    assert_eq!(elided(false), []);
 }
 
 #[test]

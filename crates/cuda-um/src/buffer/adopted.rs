@@ -8,21 +8,44 @@ use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
-use crate::context::tracker::{Access, InFlight};
+use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::fork;
 use crate::label::{Label, Name};
 use crate::resource::allocation::Allocation;
-use crate::resource::location::{By, Place};
-use crate::resource::placement::{Chosen, Origin, Placement, Why};
-use crate::resource::system::Host;
+use crate::resource::block::Uses;
+use crate::resource::existing::Existing;
+use crate::resource::location::Place;
+use crate::resource::owner::Held;
+use crate::resource::placement::{Chosen, Origin, Placement};
 use crate::{element, range};
 use std::panic::Location;
 use std::ptr::NonNull;
 
 impl<T: DeviceCopy> UnifiedBuffer<T> {
+    /// Makes a buffer of a vector. On a device with pageable memory access, it is the vector's own memory, without a copy and without a call of
+    /// CUDA ([`placement`](Self::placement) tells). Otherwise it is a copy, as that of [`from_slice`](Self::from_slice), and the vector is freed.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
+    /// data.fill(2.0)?; // by the device
+    /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
+    ///
+    /// let bytes = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?.into_bytes();
+    /// assert_eq!(bytes.len(), 4000);
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
     #[track_caller]
-    pub(super) fn adopt_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
+    pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let options = UnifiedOptions::default();
         const { element::assert_element::<T>() };
         if !adopts(device, options, Origin::Vector)? {
@@ -30,13 +53,13 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         }
         let bytes = range::size_bytes::<T>(elements.len())?;
         if bytes == 0 {
-            let chosen = chosen(options, Origin::Vector);
+            let chosen = Chosen::adopted(options.pattern, Origin::Vector);
             return Ok(Self::of_placed(Allocation::empty::<T>(device), chosen));
         }
-        let memory = (device, NonNull::from(&mut elements[..]).cast(), bytes);
-        let owner = Host::new(device, "adopted", Some(Box::new(elements)));
-        // SAFETY: the vector's heap memory does not move while the owner has it, and the device was checked.
-        unsafe { Self::of_host(owner, memory, options, Origin::Vector) }
+        let memory = (NonNull::from(&mut elements[..]).cast(), bytes);
+        let held: Held = Some(Box::new(elements));
+        let raw = Existing::system_memory(device, "adopted", memory, held, None);
+        Self::of_host(raw, options, Origin::Vector)
     }
 
     /// Returns the elements as a vector: the adopted vector itself, or a copy of other memory. Waits for all work that uses the buffer.
@@ -79,25 +102,18 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Ok(Self::of_placed(buffer.raw, chosen))
     }
 
-    /// A buffer of host memory.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Host::into_allocation`].
+    /// A buffer of host memory of the caller, on a device with pageable memory access.
     #[track_caller]
-    pub(super) unsafe fn of_host(
-        owner: Host,
-        memory: (&Device, NonNull<u8>, usize),
+    pub(super) fn of_host(
+        mut raw: Allocation,
         options: UnifiedOptions,
         origin: Origin,
     ) -> Result<Self> {
-        // SAFETY: guaranteed by the caller.
-        let mut raw = unsafe { owner.into_allocation(memory) };
         raw.set_label(Label::of::<T>(Unified::NAME, Location::caller()));
         if let Some(name) = options.name {
             raw.set_name(Name::Static(name));
         }
-        let buffer = Self::of_placed(raw, chosen(options, origin));
+        let buffer = Self::of_placed(raw, Chosen::adopted(options.pattern, origin));
         buffer.advise_as_chosen()?;
         Ok(buffer)
     }
@@ -138,7 +154,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         }
         self.settle(Access::Write);
         // The work is over, also if a wait for it fails once more.
-        self.raw.in_flight = InFlight::default();
+        self.raw.in_flight = Uses::of(None);
         self.into_vec().unwrap_or_default()
     }
 
@@ -154,9 +170,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         }
         self.raw.in_flight.prune();
         self.raw.declare_host_access(&(0..self.raw.bytes()), access);
-        if let Some(by) = By::of(Place::Host, access) {
-            self.raw.pages.touched(by);
-        }
+        self.raw.pages.touched(Place::Host, access);
     }
 }
 
@@ -169,13 +183,5 @@ pub(super) fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -
         }
         Placement::Auto => Ok(device.capabilities().pageable_memory_access),
         Placement::Managed | Placement::Mapped => Ok(false),
-    }
-}
-
-pub(super) fn chosen(options: UnifiedOptions, origin: Origin) -> Chosen {
-    Chosen {
-        pattern: options.pattern,
-        why: Why::Adopted(origin),
-        copy_of: None,
     }
 }

@@ -5,8 +5,7 @@ use crate::buffer::device::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::arena::DeviceArena;
-use crate::resource::device::DeviceMemory;
-use crate::resource::memory_resource::MemoryResource;
+use crate::resource::separate::DeviceMemory;
 
 impl DeviceArena {
     /// Allocates an arena of `bytes`, a multiple of [`SLOT_BYTES`](Self::SLOT_BYTES), filled with zeros.
@@ -45,8 +44,6 @@ impl DeviceArena {
     /// [`Error::InvalidArgument`] if another buffer has one of the slots, or if the arena ends before; [`Error::TooLarge`].
     #[track_caller]
     pub fn place<T: DeviceCopy>(&self, first_slot: usize, len: usize) -> Result<DeviceBuffer<T>> {
-        DeviceBuffer::made(MemoryResource::device(self), len, |bytes| {
-            self.take_at(first_slot, bytes)
-        })
+        DeviceBuffer::made(self.device(), len, |bytes| self.take_at(first_slot, bytes))
     }
 }

@@ -4,7 +4,7 @@
 use crate::buffer::any::{Readable, Writable};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
-use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::buffer::transfer::{Direction, Staged};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::BY_HOST;
 use crate::context::op::{InCapture, Op, What};
@@ -22,85 +22,74 @@ use std::ops::RangeBounds;
 /// the copy.
 pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
     target.raw.check_write()?;
-    if source.is_empty() {
-        return Ok(());
-    }
-    let part = [target.part(Access::Write)];
-    let op = Op::with_host(target.device(), &part);
+    put(target, source, true)
+}
+
+/// Does the same without a check. Observers hear of it unless it is a part of an operation.
+pub(super) fn put(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
+    assert_eq!(target.len(), source.len(), "the view was checked");
+    let (target, source) = (target.into_view(), source.as_ptr().cast_mut());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
-    let put = || unsafe { exchange(&op, target.as_view(), Direction::ToDevice, host(source)) };
-    assert_eq!(target.len(), source.len(), "the view was checked");
-    op.run(None, put)
-}
-
-/// Does the same as a part of an operation that observers hear of.
-pub(super) fn put(target: &mut ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    assert_eq!(target.len(), source.len(), "the view was checked");
-    let part = [target.part(Access::Write)];
-    let op = Op::with_host(target.device(), &part);
-    // SAFETY: as in `from_host`.
-    unsafe { exchange(&op, target.as_view(), Direction::ToDevice, host(source)) }
-}
-
-fn host(source: &[u8]) -> *mut u8 {
-    source.as_ptr().cast_mut()
+    unsafe { exchange(target, Direction::ToDevice, source, is_told) }
 }
 
 /// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
 pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
     assert_eq!(source.len(), target.len(), "the view was checked");
-    if target.is_empty() {
-        return Ok(());
-    }
-    let part = [source.part(Access::Read)];
-    let op = Op::with_host(source.device(), &part);
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
-    op.run(None, || unsafe {
-        exchange(&op, source, Direction::ToHost, target.as_mut_ptr())
-    })
+    unsafe { exchange(source, Direction::ToHost, target.as_mut_ptr(), true) }
 }
 
-/// Copies between a view, the part of the operation, and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is
-/// left to it.
+/// Copies between a view and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is left to it.
 ///
 /// # Safety
 ///
 /// The memory of the host is valid, and both are borrowed as the direction requires: the target exclusively.
 unsafe fn exchange(
-    op: &Op<'_>,
     view: View<'_, u8>,
     direction: Direction,
     host: *mut u8,
+    is_told: bool,
 ) -> Result<()> {
-    let (raw, (call, access)) = (view.raw, direction.names());
-    // The end of the process waits for accesses to pinned memory.
-    let _calls = Calls::of(call)?;
-    if !raw.is_host_memory() && !raw.is_left_to_host() {
-        let copy = Staged {
-            direction,
-            host: Host::Memory(host),
-            device: view.address(),
-            bytes: view.len(),
-            unit_bytes: 1,
-            kind: kind(raw, direction.kind()),
-        };
-        let copied = match op.device().state().is_beside_guards() {
-            // SAFETY: the caller's promise.
-            false => unsafe { with_host(op, copy) }.map(drop),
-            // SAFETY: the caller's promise.
-            true => unsafe { through_vector(op, copy, host) },
-        };
-        match copied {
-            // A guard began meanwhile.
-            Err(Error::Busy { .. }) if raw.is_managed() => {}
-            copied => return copied,
-        }
+    if view.is_empty() {
+        return Ok(());
     }
-    let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
-    let (to, from) = direction.ends(view.address(), host);
-    // SAFETY: the caller's promise; no device uses the view against the access now.
-    unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
-    Ok(())
+    let (raw, (call, access)) = (view.raw, direction.names());
+    let part = [view.part(access)];
+    let op = Op::with_host(view.device(), &part);
+    let work = || {
+        // The end of the process waits for accesses to pinned memory.
+        let _calls = Calls::of(call)?;
+        if !raw.is_host_memory() && !raw.is_left_to_host() {
+            let copy = Staged {
+                direction,
+                host,
+                device: view.address(),
+                bytes: view.len(),
+                kind: kind(raw, direction.kind()),
+            };
+            let copied = match op.device().state().is_beside_guards() {
+                // SAFETY: the caller's promise.
+                false => unsafe { with_host(&op, copy) },
+                // SAFETY: the caller's promise.
+                true => unsafe { through_vector(&op, copy) },
+            };
+            match copied {
+                // A guard began meanwhile.
+                Err(Error::Busy { .. }) if raw.is_managed() => {}
+                copied => return copied,
+            }
+        }
+        let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
+        let (to, from) = direction.ends(view.address(), host);
+        // SAFETY: the caller's promise; no device uses the view against the access now.
+        unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
+        Ok(())
+    };
+    match is_told {
+        true => op.run(None, work),
+        false => work(),
+    }
 }
 
 /// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.
@@ -109,21 +98,21 @@ unsafe fn exchange(
 ///
 /// As for [`exchange`].
 #[cold]
-unsafe fn through_vector(op: &Op<'_>, copy: Staged<'_>, host: *mut u8) -> Result<()> {
+unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
     let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
-    let own_host = Host::Memory(own.as_mut_ptr());
     // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
     unsafe {
         if copy.direction == Direction::ToDevice {
-            own.as_mut_ptr().copy_from_nonoverlapping(host, copy.bytes);
+            own.as_mut_ptr()
+                .copy_from_nonoverlapping(copy.host, copy.bytes);
         }
-        let copy = Staged {
-            host: own_host,
+        let own_copy = Staged {
+            host: own.as_mut_ptr(),
             ..copy
         };
-        with_host(op, copy)?;
+        with_host(op, own_copy)?;
         if copy.direction == Direction::ToHost {
-            host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
+            copy.host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }
     }
     Ok(())
@@ -140,18 +129,16 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 /// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer. When this returns,
 /// nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
-/// Returns `None`, and does nothing, if a closure produces the bytes and the copy cannot be staged.
-///
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 #[inline]
-pub(super) unsafe fn with_host(op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device().own_stream()?;
     // SAFETY: the caller's promise.
     unsafe {
         match transfer::through_piece(stream, op, copy) {
-            Some(outcome) => outcome.map(Some),
+            Some(outcome) => outcome,
             None => staged(stream, op, copy),
         }
     }
@@ -160,9 +147,9 @@ pub(super) unsafe fn with_host(op: &Op<'_>, copy: Staged<'_>) -> Result<Option<(
 /// # Safety
 ///
 /// As for [`with_host`].
-unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Option<()>> {
+unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
     let device = op.device();
-    let (mut in_use, mut copied) = (InUse(None), Some(()));
+    let mut in_use = InUse(None);
     let enqueued = stream.submit(op, |raw_stream| {
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(stream.inner());
@@ -171,11 +158,7 @@ unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Optio
         if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
             return outcome;
         }
-        let Host::Memory(host) = copy.host else {
-            copied = None;
-            return Ok(());
-        };
-        let (to, from) = copy.direction.ends(copy.device, host);
+        let (to, from) = copy.direction.ends(copy.device, copy.host);
         in_use.0 = Some(stream.inner());
         // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
         unsafe {
@@ -190,8 +173,7 @@ unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged<'_>) -> Result<Optio
         }
     });
     // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
-    enqueued.and(in_use.finish())?;
-    Ok(copied)
+    enqueued.and(in_use.finish())
 }
 
 /// The stream that may use the caller's memory, if any. The wait for it happens at the latest when this is dropped.
@@ -245,29 +227,29 @@ impl Stream {
     /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy<T>(&self, source: &impl Readable<T>, target: &mut impl Writable<T>) -> Result<()> {
-        range::same_length("copy", target.element_count(), source.element_count())?;
+    pub fn copy<M: Readable>(
+        &self,
+        source: &M,
+        target: &mut impl Writable<Element = M::Element>,
+    ) -> Result<()> {
+        range::same_length("copy", target.as_view().len(), source.as_view().len())?;
         self.copy_range(source, .., target, 0)
     }
 
-    /// Copies the elements in `range` to another buffer, from its element `offset` on. The two buffers may be of different kinds.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`copy`](Self::copy).
+    /// Does the same as [`copy`](Self::copy) for the elements in `range`, to the target's elements from `offset` on.
     ///
     /// # Errors
     ///
     /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`copy`](Self::copy).
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy_range<T>(
+    pub fn copy_range<M: Readable>(
         &self,
-        source: &impl Readable<T>,
+        source: &M,
         range: impl RangeBounds<usize>,
-        target: &mut impl Writable<T>,
+        target: &mut impl Writable<Element = M::Element>,
         offset: usize,
     ) -> Result<()> {
-        let (source, target) = (View::of(source), ViewMut::of(target));
+        let (source, target) = (source.as_view(), target.as_view_mut());
         self.check_runtime(source.device(), "the buffer")?;
         self.check_runtime(target.device(), "the buffer")?;
         let source = source.slice(range)?;
@@ -324,7 +306,7 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
     let devices = both.map(|raw| raw.device().ordinal());
     let is_between_devices = devices[0] != devices[1]
         && both.iter().all(|raw| raw.is_device_memory())
-        && both.iter().any(|raw| !raw.is_open_to_peers());
+        && both.iter().any(|raw| !raw.traits().is_open_to_peers);
     if is_between_devices && devices.contains(&on) {
         return Ok(Some(devices));
     }
@@ -333,7 +315,8 @@ fn peers(on: u32, source: &Allocation, target: &Allocation) -> Result<Option<[u3
 
 /// Refuses memory that work on a stream of the device `on` cannot reach.
 pub(super) fn check_reach(on: u32, memory: [&Allocation; 2]) -> Result<()> {
-    let out_of_reach = |raw: &&Allocation| !raw.is_open_to_peers() && raw.device().ordinal() != on;
+    let out_of_reach =
+        |raw: &&Allocation| !raw.traits().is_open_to_peers && raw.device().ordinal() != on;
     match memory.into_iter().find(out_of_reach) {
         None => Ok(()),
         Some(pooled) => Err(Error::DeviceMismatch {

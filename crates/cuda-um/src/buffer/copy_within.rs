@@ -4,18 +4,15 @@
 use crate::buffer::copy::check_reach;
 use crate::buffer::view::ViewMut;
 use crate::context::capture::BY_HOST;
-use crate::context::device::Device;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
 use crate::label::Label;
-use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Allocate;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::pool::default;
 use smallvec::SmallVec;
 use std::iter::once;
 use std::ops::Range;
@@ -36,7 +33,6 @@ pub(super) fn copy_within(
     stream.check_runtime(view.device(), "the buffer")?;
     view.raw.check_write()?;
     let bytes = from.len();
-    range::check_at(to, bytes, view.len())?;
     let distance = to.abs_diff(from.start);
     if bytes == 0 || distance == 0 {
         return Ok(());
@@ -45,19 +41,25 @@ pub(super) fn copy_within(
     check_reach(ordinal, [view.raw, view.raw])?;
     let device = view.device();
     if view.raw.kind() == MemoryKind::System {
+        // By the CPU: CUDA would do the same, and not in the order of the stream.
         let part = [view.part(Access::Write)];
         let op = Op::new(What::Copy, device, &part).in_capture(InCapture::Refuses(BY_HOST));
         stream.admit(&op)?;
-        return within_host(view, from, to);
+        return op.run(None, || {
+            view.into_host_mut()?.copy_within(from, to);
+            Ok(())
+        });
     }
     // CUDA copies only ranges that do not overlap: pieces as long as the distance, or pieces that go through other memory.
     let through = match bytes.div_ceil(distance) {
         ..MANY => None,
-        _ => Some(between(
-            &stream.device(),
-            bytes.min(THROUGH),
-            "copy_within",
-        )?),
+        _ => {
+            let device = stream.device();
+            let kind = MemoryKind::Device;
+            let mut memory = default::allocate(&device, kind, bytes.min(THROUGH))?;
+            memory.set_label(Label::of::<u8>("copy_within", Location::caller()));
+            Some(memory)
+        }
     };
     let piece = through.as_ref().map_or(distance, Allocation::bytes);
     let used = view.slice(from.start.min(to)..from.end.max(to + bytes))?;
@@ -85,23 +87,6 @@ pub(super) fn copy_within(
             copy(to, between, part.len())
         })
     })
-}
-
-/// Copies within system memory by the CPU: CUDA would do the same, and not in the order of the stream.
-fn within_host(mut view: ViewMut<'_, u8>, from: Range<usize>, to: usize) -> Result<()> {
-    let part = [view.part(Access::Write)];
-    Op::new(What::Copy, part[0].device(), &part).run(None, || {
-        view.host_mut()?.copy_within(from, to);
-        Ok(())
-    })
-}
-
-/// Allocates the memory through which pieces are copied.
-#[track_caller]
-pub(super) fn between(device: &Device, bytes: usize, what: &'static str) -> Result<Allocation> {
-    let mut memory = DefaultMemory::new(device, MemoryKind::Device).allocate(bytes)?;
-    memory.set_label(Label::of::<u8>(what, Location::caller()));
-    Ok(memory)
 }
 
 /// Divides `0..bytes` in pieces. A copy to higher addresses begins with the last piece, so that no piece is overwritten before it is copied.

@@ -6,16 +6,16 @@ use crate::buffer::kind::Owned;
 use crate::buffer::memory::Memory;
 use crate::buffer::view::View;
 use crate::context::device::Device;
-use crate::context::event::Event;
 use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished};
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::fork;
 use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::By;
 use std::any::Any;
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -38,7 +38,6 @@ use std::sync::Arc;
 /// let exported = buffer.export(&theirs)?; // later work on `theirs` runs after the fill
 /// // … the other library enqueues kernels on `theirs` that read at `exported.as_ptr()` …
 /// exported.returned_on(&theirs)?; // later writes run after these kernels
-/// buffer.export(&theirs)?.returned_after(&theirs.record()?)?; // the same with an event
 /// Arc::get_mut(&mut buffer).unwrap().fill_on(2.0, &ours)?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -50,8 +49,8 @@ use std::sync::Arc;
 /// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, host guards and
 /// other uses of the buffer wait for the export's device (`cudaDeviceSynchronize`); `try_host` is
 /// [`Error::Busy`]. An export for reads is in the way of writes only, which the borrow checker refuses while it
-/// lives. [`returned_on`](Self::returned_on) and [`returned_after`](Self::returned_after) end the export with a fence: later uses are ordered
-/// after that stream's or event's work. After a drop without a fence, the next use that must not overlap waits for the device.
+/// lives. [`returned_on`](Self::returned_on) ends the export with a fence: later uses are ordered after that stream's work, and after an event
+/// for which it [waits](Stream::wait). After a drop without a fence, the next use that must not overlap waits for the device.
 pub struct Exported {
     // It has no parameter. Its owner is `'static`, so no lifetime is forgotten.
     /// Initialised. It borrows from the owner, which may be freed while this struct is an argument of a function; a plain reference would
@@ -140,24 +139,6 @@ impl Exported {
         Ok(())
     }
 
-    /// Ends the export: later uses of the buffer are ordered after the work before the event.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RuntimeMismatch`], [`Error::Capture`] for an event of a capture, and errors of `cudaStreamCreateWithFlags` and
-    /// `cudaStreamWaitEvent`. The export then ends as by a drop.
-    pub fn returned_after(mut self, event: &Event) -> Result<()> {
-        if !self.device().runtime().is_same(event.runtime()) {
-            return Err(Error::RuntimeMismatch { what: "the event" });
-        }
-        event.check_recorded("Exported::returned_after")?;
-        // No other stream waits for just this event.
-        let fence = StreamInner::create(self.device().state())?;
-        fence.enqueue_wait(event.raw())?;
-        self.settle(Some(&fence));
-        Ok(())
-    }
-
     /// Without a fence, the work is over after a wait for the device.
     fn settle(&mut self, fence: Option<&Arc<StreamInner>>) {
         let Some(unknown) = self.unknown.take() else {
@@ -172,7 +153,7 @@ impl Exported {
         raw.in_flight
             .settle(&unknown, (fence, fence.number()), access);
         if raw.migrates() {
-            raw.pages.touched(By::Unknown);
+            raw.pages.lost();
         }
     }
 

@@ -6,10 +6,9 @@ use crate::context::capture::BY_HOST;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
-use crate::driver::{Api, CopyKind};
+use crate::driver::CopyKind;
 use crate::error::{Error, Result};
 use crate::resource::kind::MemoryKind;
-use cuda_um_sys::cudaStream_t;
 
 /// Fills a view with repetitions of `pattern`. The pattern's length divides the view's. A capture refuses the fill with this reason, if there is
 /// one.
@@ -35,7 +34,7 @@ pub(super) fn fill(
     let start = match buffer.is_host_memory() {
         _ if buffer.is_left_to_host() => None,
         // Copies would make the pattern, and CUDA reads pageable memory before earlier work of the stream has written it.
-        _ if is_system && Word::repeating(pattern, view.as_ptr().addr()).is_none() => None,
+        _ if is_system && word(pattern, view.as_ptr().addr()).is_none() => None,
         true => view.device_ptr().filter(|_| own_device),
         false => Some(view.as_ptr()),
     };
@@ -50,16 +49,42 @@ pub(super) fn fill(
             found,
         });
     }
+    let start = start.cast_mut();
     let filled = stream.submit(&op, |raw| {
-        let (api, ordinal) = (stream.inner().api(), stream.inner().ordinal());
-        let fill = Fill {
-            api,
-            ordinal,
-            stream: raw,
+        let (api, bytes) = (stream.inner().api(), view.len());
+        // SAFETY: for all calls: the addresses are within the view, which is borrowed exclusively; the buffer tracks this use, so it is not freed
+        // or used before the fill is complete. The word's size divides the bytes and the address.
+        let set = |start: *mut u8, bytes: usize, word: &[u8]| unsafe {
+            match *word {
+                [a, b] => {
+                    let value = u16::from_ne_bytes([a, b]);
+                    api.memset_u16_async(found, start, value, bytes / 2, raw)
+                }
+                [a, b, c, d] => {
+                    let value = u32::from_ne_bytes([a, b, c, d]);
+                    api.memset_u32_async(found, start, value, bytes / 4, raw)
+                }
+                _ => api.memset_async(found, start, word[0], bytes, raw),
+            }
         };
-        // SAFETY: the view is borrowed exclusively; the buffer tracks this use, so it is not freed or used before the fill is
-        // complete.
-        unsafe { fill.pattern(start.cast_mut(), view.len(), pattern) }
+        if let Some(word) = word(pattern, start.addr()) {
+            return set(start, bytes, word);
+        }
+        // CUDA has no memset for values of this length: set the first element word by word, then double the filled part with copies.
+        let divides = |width: &usize| (pattern.len() | start.addr()).is_multiple_of(*width);
+        let width = [4, 2].into_iter().find(divides).unwrap_or(1);
+        for (at, piece) in pattern.chunks_exact(width).enumerate() {
+            set(start.wrapping_add(at * width), width, piece)?;
+        }
+        let mut done = pattern.len();
+        while done < bytes {
+            let next = done.min(bytes - done);
+            let kind = CopyKind::ByAddress;
+            // SAFETY: as above; `done` bytes are enqueued before this copy, and its `next` bytes follow them without overlap.
+            unsafe { api.memcpy_async(found, start.add(done), start, next, kind, raw) }?;
+            done += next;
+        }
+        Ok(())
     });
     match filled {
         // A guard began meanwhile.
@@ -83,123 +108,12 @@ fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
     })
 }
 
-struct Fill<'a> {
-    api: &'a Api,
-    ordinal: u32,
-    stream: cudaStream_t,
-}
-
-impl Fill<'_> {
-    /// # Safety
-    ///
-    /// The memory is valid for `bytes`, a multiple of the pattern's length, and nothing else uses it until the fill is complete.
-    unsafe fn pattern(&self, start: *mut u8, bytes: usize, pattern: &[u8]) -> Result<()> {
-        if let Some(word) = Word::repeating(pattern, start as usize) {
-            // SAFETY: the caller's promise; the word's size divides the pattern's, and the address is aligned to it.
-            return unsafe { self.word(start, bytes, word) };
-        }
-        // CUDA has no memset for values of this length: set the first element word by word, then double the filled part with copies.
-        let width = [4, 2, 1]
-            .into_iter()
-            .find(|width| {
-                pattern.len().is_multiple_of(*width) && (start as usize).is_multiple_of(*width)
-            })
-            .unwrap_or(1);
-        for (at, piece) in pattern.chunks_exact(width).enumerate() {
-            // SAFETY: within the first element; aligned, because the start is and the width divides every offset.
-            unsafe { self.word(start.add(at * width), width, Word::new(piece)) }?;
-        }
-        let mut done = pattern.len();
-        while done < bytes {
-            let next = done.min(bytes - done);
-            // SAFETY: `done` bytes are enqueued before this copy, and its `next` bytes follow them without overlap.
-            unsafe {
-                self.api.memcpy_async(
-                    self.ordinal,
-                    start.add(done),
-                    start,
-                    next,
-                    CopyKind::ByAddress,
-                    self.stream,
-                )
-            }?;
-            done += next;
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    ///
-    /// The promise of `pattern`; the word's size divides `bytes` and the address.
-    unsafe fn word(&self, start: *mut u8, bytes: usize, word: Word) -> Result<()> {
-        let Self {
-            api,
-            ordinal,
-            stream,
-        } = *self;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match word {
-                Word::One(value) => api.memset_async(ordinal, start, value, bytes, stream),
-                Word::Two(value) => api.memset_u16_async(ordinal, start, value, bytes / 2, stream),
-                Word::Four(value) => api.memset_u32_async(ordinal, start, value, bytes / 4, stream),
-            }
-        }
-    }
-}
-
-/// A value that a CUDA memset can repeat.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Word {
-    One(u8),
-    Two(u16),
-    Four(u32),
-}
-
-impl Word {
-    /// `bytes` has a length of 1, 2 or 4.
-    fn new(bytes: &[u8]) -> Self {
-        match *bytes {
-            [a, b] => Self::Two(u16::from_ne_bytes([a, b])),
-            [a, b, c, d] => Self::Four(u32::from_ne_bytes([a, b, c, d])),
-            _ => Self::One(bytes[0]),
-        }
-    }
-
-    /// Returns the shortest word that repeats to the pattern and that is aligned at the address, if there is one.
-    fn repeating(pattern: &[u8], address: usize) -> Option<Self> {
-        [1, 2, 4].into_iter().find_map(|width| {
-            let fits = pattern.len().is_multiple_of(width) && address.is_multiple_of(width);
-            let first = pattern.get(..width).filter(|_| fits)?;
-            pattern
-                .chunks_exact(width)
-                .all(|word| word == first)
-                .then(|| Self::new(first))
-        })
-    }
-}
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests {
-    use super::Word;
-
-    #[test]
-    fn the_shortest_word_is_found() {
-        assert_eq!(Word::repeating(&[7; 24], 0), Some(Word::One(7)));
-        assert_eq!(
-            Word::repeating(&[1, 2, 1, 2], 0),
-            Some(Word::Two(u16::from_ne_bytes([1, 2])))
-        );
-        assert_eq!(
-            Word::repeating(&[1, 2, 3, 4], 0),
-            Some(Word::Four(u32::from_ne_bytes([1, 2, 3, 4])))
-        );
-        assert_eq!(Word::repeating(&[1, 2, 3, 4, 5, 6, 7, 8], 0), None);
-        assert_eq!(Word::repeating(&[1, 2, 3], 0), None);
-        assert_eq!(
-            Word::repeating(&[1, 2], 1),
-            None,
-            "two bytes at an odd address"
-        );
-    }
+/// Returns the shortest word of 1, 2 or 4 bytes, as CUDA's memsets have them, that repeats to the pattern and that is aligned at the address.
+fn word(pattern: &[u8], address: usize) -> Option<&[u8]> {
+    [1, 2, 4].into_iter().find_map(|width| {
+        let fits = (pattern.len() | address).is_multiple_of(width);
+        let word = pattern.get(..width).filter(|_| fits)?;
+        let repeats = pattern.chunks_exact(width).all(|other| other == word);
+        repeats.then_some(word)
+    })
 }

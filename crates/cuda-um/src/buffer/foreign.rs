@@ -113,9 +113,4 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         K::complete(&mut memory.raw);
         Ok(memory)
     }
-
-    /// Returns true for a read-only import.
-    pub fn is_read_only(&self) -> bool {
-        self.raw.check_write().is_err()
-    }
 }

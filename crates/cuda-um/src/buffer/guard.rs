@@ -7,11 +7,10 @@ use crate::buffer::view::{View, ViewMut};
 use crate::context::observer::HostUse;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
-use crate::resource::allocation::Allocation;
 use crate::resource::host_access::HostAccess;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
@@ -31,23 +30,21 @@ use std::ops::{Deref, DerefMut, Range};
 /// ```
 // Covariant in `'a` and `T`, as `&'a [T]`.
 pub struct HostRef<'a, T> {
-    elements: Elements<'a, T>,
+    elements: Elements<'a, &'a [T], Vec<T>>,
     _on_this_thread: PhantomData<*const ()>,
 }
 
-enum Elements<'a, T> {
+/// A slice, or a copy.
+enum Elements<'a, S, C> {
     Borrowed {
-        elements: &'a [T],
+        elements: S,
         _held: Option<Held<'a>>,
     },
-    Copy(Vec<T>),
+    Copy(C),
 }
 
 /// What a guard holds while it borrows memory of this crate.
-struct Held<'a> {
-    _access: HostAccess<'a>,
-    _observed: HostUse<'a>,
-}
+type Held<'a> = (HostAccess<'a>, HostUse<'a>);
 
 /// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
 ///
@@ -70,16 +67,8 @@ struct Held<'a> {
 /// ```
 // Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
 pub struct HostMut<'a, T> {
-    elements: ElementsMut<'a, T>,
+    elements: Elements<'a, &'a mut [T], CopyMut<'a, T>>,
     _on_this_thread: PhantomData<*const ()>,
-}
-
-enum ElementsMut<'a, T> {
-    Borrowed {
-        elements: &'a mut [T],
-        _held: Option<Held<'a>>,
-    },
-    Copy(CopyMut<'a, T>),
 }
 
 /// A copy, and the function that writes it back.
@@ -131,7 +120,7 @@ impl<T> From<Vec<T>> for HostRef<'_, T> {
 /// A slice of the host as it is.
 impl<'a, T> From<&'a mut [T]> for HostMut<'a, T> {
     fn from(elements: &'a mut [T]) -> Self {
-        Self::of(ElementsMut::Borrowed {
+        Self::of(Elements::Borrowed {
             elements,
             _held: None,
         })
@@ -139,7 +128,7 @@ impl<'a, T> From<&'a mut [T]> for HostMut<'a, T> {
 }
 
 impl<'a, T> HostRef<'a, T> {
-    fn of(elements: Elements<'a, T>) -> Self {
+    fn of(elements: Elements<'a, &'a [T], Vec<T>>) -> Self {
         Self {
             elements,
             _on_this_thread: PhantomData,
@@ -153,7 +142,7 @@ impl<'a, T> HostRef<'a, T> {
 }
 
 impl<'a, T> HostMut<'a, T> {
-    fn of(elements: ElementsMut<'a, T>) -> Self {
+    fn of(elements: Elements<'a, &'a mut [T], CopyMut<'a, T>>) -> Self {
         Self {
             elements,
             _on_this_thread: PhantomData,
@@ -163,7 +152,7 @@ impl<'a, T> HostMut<'a, T> {
     /// Makes a guard of a copy of memory that the host cannot access. `write_back` gets the elements once, from [`close`](Self::close) or
     /// the drop.
     pub fn of_copy(elements: Vec<T>, write_back: impl FnOnce(&[T]) -> Result<()> + 'a) -> Self {
-        Self::of(ElementsMut::Copy(CopyMut {
+        Self::of(Elements::Copy(CopyMut {
             elements,
             write_back: Some(Box::new(write_back)),
             is_of_panic: std::thread::panicking(),
@@ -172,7 +161,7 @@ impl<'a, T> HostMut<'a, T> {
 
     /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
     pub fn is_copy(&self) -> bool {
-        matches!(self.elements, ElementsMut::Copy(_))
+        matches!(self.elements, Elements::Copy(_))
     }
 
     /// Ends the access. A copy is written back.
@@ -182,51 +171,38 @@ impl<'a, T> HostMut<'a, T> {
     /// The errors of the copy to the buffer, if the elements are a copy.
     pub fn close(self) -> Result<()> {
         match self.elements {
-            ElementsMut::Borrowed { .. } => Ok(()),
-            ElementsMut::Copy(mut copy) => copy.finish(),
+            Elements::Borrowed { .. } => Ok(()),
+            Elements::Copy(mut copy) => copy.finish(),
         }
     }
 }
 
-impl<'a> Held<'a> {
-    /// Begins an access to memory that not only the device can use: `waits` for the work in its way, or refuses to wait.
-    fn begin(
-        raw: &'a Allocation,
-        bytes: Range<usize>,
-        access: Access,
-        waits: bool,
-    ) -> Result<Self> {
-        if raw.is_device_memory() {
-            return Err(Error::NotSupported {
-                what: format!("access by the host to buffer {}", raw.id()),
-                needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
-                    .to_owned(),
-                have: raw.kind_in_words(),
-            });
-        }
-        let call = match (access, waits) {
-            (Access::Read, true) => "host",
-            (Access::Read, false) => "try_host",
-            (_, true) => "host_mut",
-            (_, false) => "try_host_mut",
-        };
-        let begin = || match waits {
-            true => raw.wait_for_host(&bytes, access, call),
-            false => raw.try_for_host(&bytes, access, call),
-        };
-        let part = raw.part_of(bytes.clone(), access);
-        let (access, observed) = HostUse::begin(part, waits, begin)?;
-        Ok(Self {
-            _access: access,
-            _observed: observed,
-        })
+/// Begins an access to memory that not only the device can use: `waits` for the work in its way, or refuses to wait.
+fn access<T>(view: View<'_, T>, access: Access, waits: bool) -> Result<Held<'_>> {
+    let (raw, bytes) = (view.raw, view.bytes());
+    if raw.is_device_memory() {
+        return Err(Error::NotSupported {
+            what: format!("access by the host to buffer {}", raw.id()),
+            needs: "managed, pinned or registered memory (or a copy: `copy_to_host`, `to_vec`)"
+                .to_owned(),
+            have: raw.kind_in_words(),
+        });
     }
+    let call = match (access, waits) {
+        (Access::Read, true) => "host",
+        (Access::Read, false) => "try_host",
+        (_, true) => "host_mut",
+        (_, false) => "try_host_mut",
+    };
+    HostUse::begin(view.part(access), waits, || {
+        raw.for_host(&bytes, (access, call), waits)
+    })
 }
 
 impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer, or refuses to wait.
     pub(super) fn begin(view: View<'a, T>, waits: bool) -> Result<Self> {
-        let held = Held::begin(view.raw, view.bytes(), Access::Read, waits)?;
+        let held = access(view, Access::Read, waits)?;
         let elements = match view.is_empty() {
             true => &[],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device writes them now
@@ -247,15 +223,17 @@ impl<'a, T: DeviceCopy> HostRef<'a, T> {
 
 impl<'a, T: DeviceCopy> HostMut<'a, T> {
     /// Waits for all work on the buffer, or refuses to wait.
-    pub(super) fn begin(mut view: ViewMut<'a, T>, waits: bool) -> Result<Self> {
-        let held = Held::begin(view.raw, view.bytes(), Access::Write, waits)?;
+    pub(super) fn begin(view: ViewMut<'a, T>, waits: bool) -> Result<Self> {
+        let start = view.address().cast();
+        let view = view.into_view();
+        let held = access(view, Access::Write, waits)?;
         let elements = match view.is_empty() {
             true => &mut [],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device uses them now
             // (`held`), and a new use would need a borrow.
-            false => unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) },
+            false => unsafe { std::slice::from_raw_parts_mut(start, view.len()) },
         };
-        Ok(Self::of(ElementsMut::Borrowed {
+        Ok(Self::of(Elements::Borrowed {
             elements,
             _held: Some(held),
         }))
@@ -285,8 +263,8 @@ impl<T> Deref for HostMut<'_, T> {
 
     fn deref(&self) -> &[T] {
         match &self.elements {
-            ElementsMut::Borrowed { elements, .. } => elements,
-            ElementsMut::Copy(copy) => &copy.elements,
+            Elements::Borrowed { elements, .. } => elements,
+            Elements::Copy(copy) => &copy.elements,
         }
     }
 }
@@ -294,8 +272,8 @@ impl<T> Deref for HostMut<'_, T> {
 impl<T> DerefMut for HostMut<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.elements {
-            ElementsMut::Borrowed { elements, .. } => elements,
-            ElementsMut::Copy(copy) => &mut copy.elements,
+            Elements::Borrowed { elements, .. } => elements,
+            Elements::Copy(copy) => &mut copy.elements,
         }
     }
 }

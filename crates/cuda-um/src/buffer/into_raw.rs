@@ -37,11 +37,11 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     #[doc(alias = "cudaFreeAsync")]
     #[allow(clippy::result_large_err, reason = "the buffer comes back")]
     pub fn into_raw(self, stream: &Stream) -> Result<NonNull<T>, (Self, Error)> {
-        if !self.raw.can_give() {
+        if !self.raw.traits().can_give {
             let error = Error::NotSupported {
                 what: format!("giving the memory of buffer {} to another owner", self.id()),
                 needs: "a buffer with elements in memory of a DriverPool".to_owned(),
-                have: self.raw.name_of_kind().to_owned() + " memory",
+                have: self.raw.traits().name.to_owned() + " memory",
             };
             return Err((self, error));
         }

@@ -1,12 +1,11 @@
 //! The kinds of a buffer's memory, as types.
 
-use crate::DeviceCopy;
 use crate::buffer::memory::Memory;
 use crate::context::device;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::pool::default;
 use std::marker::PhantomData;
 
 /// The kind of a [`Memory`]: [`Unified`], [`Device`], [`Pinned`] or [`Registered`]. It cannot be implemented outside this crate.
@@ -40,14 +39,9 @@ pub trait Owned: Kind + Sized + 'static {
     #[doc(hidden)]
     #[track_caller]
     fn allocate<T>(device: &device::Device, len: usize) -> Result<Memory<T, Self>> {
-        Memory::allocate_in(&DefaultMemory::new(device, Self::KIND), len)
-    }
-
-    /// Makes a buffer of a vector.
-    #[doc(hidden)]
-    #[track_caller]
-    fn of_vec<T: DeviceCopy>(device: &device::Device, vec: Vec<T>) -> Result<Memory<T, Self>> {
-        Memory::<T, Self>::from_slice(device, &vec)
+        Memory::allocated(device, len, |bytes| {
+            default::allocate(device, Self::KIND, bytes)
+        })
     }
 }
 

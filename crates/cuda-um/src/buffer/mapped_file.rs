@@ -2,13 +2,14 @@
 #![allow(unsafe_code, reason = "maps files of the caller")]
 
 use crate::DeviceCopy;
-use crate::buffer::adopted::{adopts, chosen};
+use crate::buffer::adopted::adopts;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::placement::Origin;
-use crate::resource::system::Host;
+use crate::resource::existing::Existing;
+use crate::resource::owner::Held;
+use crate::resource::placement::{Chosen, Origin};
 use crate::{element, range};
 use memmap2::MmapOptions;
 use std::fs::File;
@@ -62,7 +63,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let size = file.metadata().map_err(failed)?.len();
         let part = part_of_file::<T>(&bytes, size)?;
         if part.is_empty() {
-            let chosen = chosen(options, Origin::File);
+            let chosen = Chosen::adopted(options.pattern, Origin::File);
             return Ok(Self::of_placed(
                 Allocation::empty::<T>(device).read_only(),
                 chosen,
@@ -78,12 +79,10 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             copy.raw = copy.raw.read_only();
             return Ok(copy);
         }
-        let memory = (device, NonNull::from(&mapping[..]).cast(), part.len());
-        let owner = Host::new(device, "mapped file", Some(Box::new(mapping)));
-        // SAFETY: the mapping does not move while the owner has it, and the device was checked. It is never written.
-        let mut buffer = unsafe { Self::of_host(owner, memory, options, Origin::File) }?;
-        buffer.raw = buffer.raw.read_only();
-        Ok(buffer)
+        let memory = (NonNull::from(&mapping[..]).cast(), part.len());
+        let held: Held = Some(Box::new(mapping));
+        let raw = Existing::system_memory(device, "mapped file", memory, held, None);
+        Self::of_host(raw.read_only(), options, Origin::File)
     }
 }
 

@@ -5,9 +5,7 @@
 )]
 
 use crate::DeviceCopy;
-use crate::buffer::any::{Raw, RawMut, Readable, Writable};
 use crate::buffer::kind::{HostVisible, Kind, Owned};
-use crate::buffer::owned::HostOwned;
 use crate::buffer::pinned::zero_on_host;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
@@ -15,17 +13,15 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::{Label, Name};
-use crate::resource::again::Again;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
-use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::{Range, RangeBounds};
+use std::ops::RangeBounds;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -131,12 +127,12 @@ impl<T, K: Kind> Memory<T, K> {
 
     /// Returns a view of all elements, to be read.
     pub fn as_view(&self) -> View<'_, T> {
-        View::of(self)
+        View::whole(&self.raw)
     }
 
     /// Returns a view of all elements, to be read and written.
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut::of(self)
+        ViewMut::whole(&mut self.raw)
     }
 }
 
@@ -146,29 +142,14 @@ impl<T, K: HostVisible> Memory<T, K> {
         self.raw.pointer().as_ptr().cast()
     }
 
-    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    /// Returns the same address as [`as_ptr`](Self::as_ptr), to write through.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.raw.pointer().as_ptr().cast()
     }
 
     /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    #[doc(alias = "cudaHostGetDevicePointer")]
     pub fn device_ptr(&self) -> Option<*const T> {
         self.as_view().device_ptr()
-    }
-
-    /// Returns a guard for the host to read the elements of a shared buffer. The guard keeps the buffer alive. Waits only for work that
-    /// writes or moves this buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`host`](Self::host).
-    pub fn host_owned(self: &Arc<Self>) -> Result<HostOwned<T, Self>>
-    where
-        T: DeviceCopy,
-        Self: 'static,
-    {
-        HostOwned::new(Arc::clone(self), Self::host)
     }
 }
 
@@ -194,23 +175,21 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(buffer)
     }
 
-    /// Allocates `len` zeros in the same kind of memory, from the same resource and with the same access pattern: the pool, the limit, the
-    /// options of the allocation. A buffer of another library's memory, and one without elements, gives default memory of the kind.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`zeroed`](Self::zeroed).
+    /// Allocates `len` zeros, as [`zeroed`](Self::zeroed) does, in the same kind of memory, from the same resource and with the same access
+    /// pattern. A buffer of another library's memory, and one without elements, gives default memory of the kind.
     ///
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
-        let (of, chosen) = (&self.raw, self.raw.chosen());
-        let kind = chosen.map_or(K::KIND, Chosen::kind);
-        let mut like = Self::allocate_of(&Again { of, kind }, kind, len)?;
+        let chosen = self.raw.chosen;
+        let kind = chosen.map_or(K::KIND, |chosen| chosen.kind);
+        let mut like = Self::allocated(self.device(), len, |bytes| {
+            self.raw.allocate_again(kind, bytes)
+        })?;
         if let Some(chosen) = chosen {
-            like.raw.set_chosen(chosen.again());
+            like.raw.chosen = Some(chosen.again());
         }
         like.write_zeros()?;
         Ok(like)
@@ -228,31 +207,29 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(buffer)
     }
 
-    /// Makes a buffer of a vector. On a device with pageable memory access, a unified buffer is the vector's own memory, without a copy and
-    /// without a call of CUDA ([`placement`](crate::UnifiedBuffer::placement) tells). Otherwise it is a copy, as that of
-    /// [`from_slice`](Self::from_slice), and the vector is freed.
+    /// Allocates `len` uninitialised elements, for kernels and copies to write. No managed page is resident on any processor yet.
     ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
-    /// data.fill(2.0)?; // by the device
-    /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
+    /// ```no_run
+    /// # let device = cuda_um::Runtime::open()?.device(0)?;
+    /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("score")?;
+    /// use cuda_um::{DeviceBuffer, LaunchConfig, resource::DeviceMemory};
     ///
-    /// let bytes = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?.into_bytes();
-    /// assert_eq!(bytes.len(), 4000);
+    /// let stream = device.create_stream()?;
+    /// let mut scores = DeviceBuffer::<f32>::uninit(&device, 1000)?;
+    /// let mut counts = DeviceBuffer::<u32>::uninit_in(&DeviceMemory::new(&device), 1000)?;
+    /// // SAFETY: the kernel takes two addresses, and writes 1000 elements at each, one a thread.
+    /// unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), (&mut scores, &mut counts))? };
+    /// // SAFETY: the kernel writes every element.
+    /// let (scores, counts) = unsafe { (scores.assume_init(), counts.assume_init()) };
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
-    /// # Ordering
-    ///
-    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
-    ///
     /// # Errors
     ///
-    /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
+    /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
-    pub fn from_vec(device: &Device, elements: Vec<T>) -> Result<Self> {
-        K::of_vec(device, elements)
+    pub fn uninit(device: &Device, len: usize) -> Result<Memory<MaybeUninit<T>, K>> {
+        K::allocate(device, len)
     }
 
     /// Allocates `len` zeros in memory of a resource.
@@ -337,7 +314,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Gives the advice of the access pattern, after the contents are written: a write to read-mostly memory that the host has as well, as
     /// the former buffer of a pool's block may have left it, faults on each page.
     pub(super) fn advise_as_chosen(&self) -> Result<()> {
-        let chosen = self.raw.chosen();
+        let chosen = self.raw.chosen;
         match chosen.and_then(|chosen| chosen.advice(self.device())) {
             Some(advice) => self.as_view().advise(advice)?.require(),
             None => Ok(()),
@@ -346,14 +323,10 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
 }
 
 impl<T, K: Owned> Memory<T, K> {
-    #[track_caller]
-    pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
-        Self::allocate_of(resource, K::needed(resource.kind()), len)
-    }
-
     /// Allocates uninitialised memory from a resource, which must be of this kind.
     #[track_caller]
-    fn allocate_of(resource: &dyn MemoryResource, kind: MemoryKind, len: usize) -> Result<Self> {
+    pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
+        let kind = K::needed(resource.kind());
         if resource.kind() != kind {
             return Err(Error::InvalidArgument {
                 what: "the memory resource",
@@ -361,7 +334,17 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        let mut memory = Self::made(resource.device(), len, |bytes| resource.allocate(bytes))?;
+        Self::allocated(resource.device(), len, |bytes| resource.allocate(bytes))
+    }
+
+    /// A buffer of `len` uninitialised elements in memory that `allocate` makes, of this kind.
+    #[track_caller]
+    pub(super) fn allocated(
+        device: &Device,
+        len: usize,
+        allocate: impl FnOnce(usize) -> Result<Allocation>,
+    ) -> Result<Self> {
+        let mut memory = Self::made(device, len, allocate)?;
         K::complete(&mut memory.raw);
         Ok(memory)
     }
@@ -389,14 +372,6 @@ impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
     }
 }
 
-impl<T, K: Kind> Readable<T> for Memory<T, K> {}
-impl<T, K: Kind> Writable<T> for Memory<T, K> {}
-impl<T, K: Kind> RawMut for Memory<T, K> {}
-impl<T, K: Kind> Raw for Memory<T, K> {
-    fn raw_part(&self) -> (&Allocation, Range<usize>) {
-        (&self.raw, 0..self.raw.bytes())
-    }
-}
 impl<T, K: Kind> fmt::Debug for Memory<T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(K::NAME)

@@ -1,6 +1,7 @@
 //! The methods that buffers share with views.
 
 use crate::DeviceCopy;
+use crate::buffer::any::Writable;
 use crate::buffer::guard::{HostMut, HostRef};
 use crate::buffer::kind::{HostVisible, Kind};
 use crate::buffer::memory::Memory;
@@ -30,8 +31,7 @@ macro_rules! read_methods {
                 copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
-            /// Copies elements to the host, from element `offset` on. Waits for work that writes the buffer; the copy is complete when this
-            /// returns.
+            /// Does the same as [`copy_to_host`](Self::copy_to_host) for the elements from `offset` on.
             ///
             /// # Errors
             ///
@@ -41,8 +41,7 @@ macro_rules! read_methods {
                 copy::to_host(source, bytemuck::cast_slice_mut(target))
             }
 
-            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host_at`](Self::copy_to_host_at) does, with
-            /// one call of CUDA and the wait for it.
+            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host`](Self::copy_to_host) does.
             ///
             /// # Errors
             ///
@@ -105,21 +104,17 @@ macro_rules! write_methods {
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
                 range::same_length("copy_from_host", self.len(), source.len())?;
-                let target = ViewMut::of(self).into_bytes();
+                let target = self.as_view_mut().into_bytes();
                 copy::from_host(target, bytemuck::cast_slice(source))
             }
 
-            /// Copies elements from the host to the buffer, from element `offset` on.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`copy_from_host`](Self::copy_from_host).
+            /// Does the same as [`copy_from_host`](Self::copy_from_host) for the elements from `offset` on.
             ///
             /// # Errors
             ///
             /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
-                let target = ViewMut::of(self).slice_at(offset, source.len())?.into_bytes();
+                let target = self.as_view_mut().slice_at(offset, source.len())?.into_bytes();
                 copy::from_host(target, bytemuck::cast_slice(source))
             }
 
@@ -133,12 +128,8 @@ macro_rules! write_methods {
                 self.copy_from_host_at(index, &[value])
             }
 
-            /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long: awaits work that uses the
-            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
-            /// The future is ready when all elements have arrived. Works on any executor.
-            ///
-            /// The future borrows the source. A future that is dropped early leaves the first part copied, and no work that uses the
-            /// source.
+            /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long, as
+            /// [`copy_to_host_async`](Self::copy_to_host_async). The future is ready when all elements have arrived.
             ///
             /// # Errors
             ///
@@ -146,7 +137,7 @@ macro_rules! write_methods {
             pub async fn copy_from_host_async(&mut self, source: &[T]) -> Result<()> {
                 range::same_length("copy_from_host_async", self.len(), source.len())?;
                 let source = bytemuck::cast_slice(source);
-                future::copy_from_host(ViewMut::of(self).into_bytes(), source).await
+                future::copy_from_host(self.as_view_mut().into_bytes(), source).await
             }
 
             /// Replaces a range of elements with values that `make` writes, without a migration of the old ones to the host.
@@ -181,15 +172,11 @@ macro_rules! write_methods {
                 make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
             ) -> Result<()> {
                 let range = range::check(range, self.len())?;
-                let (first, target) = (range.start, ViewMut::of(self).slice(range)?);
+                let (first, target) = (range.start, self.as_view_mut().slice(range)?);
                 overwrite::overwrite(target, first, make)
             }
 
-            /// Sets every element to `value`, on the library's stream of the device.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`fill_on`](Self::fill_on).
+            /// Does the same as [`fill_on`](Self::fill_on), on the library's stream of the device.
             ///
             /// # Errors
             ///
@@ -220,29 +207,9 @@ macro_rules! write_methods {
                 value: impl Into<Scalar<T>>,
                 stream: &Stream,
             ) -> Result<()> {
-                let (view, value) = (ViewMut::of(self).into_bytes(), value.into());
+                let (view, value) = (self.as_view_mut().into_bytes(), value.into());
                 let refusal = value.refusal_of_fill();
                 fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
-            }
-
-            /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on the library's stream of the
-            /// device. The two ranges may overlap.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`copy_within_on`](Self::copy_within_on).
-            ///
-            /// # Errors
-            ///
-            /// The errors of [`copy_within_on`](Self::copy_within_on).
-            #[doc(alias = "memmove")]
-            pub fn copy_within(
-                &mut self,
-                range: impl RangeBounds<usize>,
-                to: usize,
-            ) -> Result<()> {
-                let device = self.device().clone();
-                self.copy_within_on(range, to, device.own_stream()?)
             }
 
             /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may
@@ -268,7 +235,7 @@ macro_rules! write_methods {
                 let from = range::check(range, self.len())?;
                 let to = range::check_at(to, from.len(), self.len())?;
                 let [from, to] = [from, to].map(|range| range::to_bytes::<T>(&range));
-                let view = ViewMut::of(self).into_bytes();
+                let view = self.as_view_mut().into_bytes();
                 copy_within::copy_within(view, from, to.start, stream)
             }
         }
@@ -288,10 +255,7 @@ macro_rules! host_read_methods {
                 HostRef::begin(self.as_view(), true)
             }
 
-            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. No earlier wait
-            /// is necessary: CUDA's success is sufficient, also for managed memory.
-            ///
-            /// On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
+            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
             /// runs.
             ///
             /// # Errors
@@ -325,7 +289,7 @@ macro_rules! host_write_methods {
             ///
             /// [`Error::NotSupported`] for a view of device memory, and the errors of the CUDA functions, including a failure of that work.
             pub fn host_mut(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::begin(ViewMut::of(self), true)
+                HostMut::begin(self.as_view_mut(), true)
             }
 
             /// Does the same as [`host_mut`](Self::host_mut) without waiting.
@@ -334,18 +298,16 @@ macro_rules! host_write_methods {
             ///
             /// [`Error::Busy`] if `host_mut` would wait, and the errors of the CUDA functions.
             pub fn try_host_mut(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::begin(ViewMut::of(self), false)
+                HostMut::begin(self.as_view_mut(), false)
             }
 
-            /// Does the same as [`host_mut`](Self::host_mut), but awaits instead of blocking. Works on any executor.
-            ///
-            /// A future that is dropped before it is ready holds nothing.
+            /// Does the same as [`host_mut`](Self::host_mut), but awaits, as [`host_async`](Self::host_async).
             ///
             /// # Errors
             ///
             /// The errors of [`host_mut`](Self::host_mut).
             pub async fn host_mut_async(&mut self) -> Result<HostMut<'_, T>> {
-                HostMut::when_free(ViewMut::of(self)).await
+                HostMut::when_free(self.as_view_mut()).await
             }
         }
     };

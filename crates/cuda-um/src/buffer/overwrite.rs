@@ -5,9 +5,8 @@
 )]
 
 use crate::DeviceCopy;
-use crate::buffer::copy::{kind, put, with_host};
-use crate::buffer::host_vec;
-use crate::buffer::transfer::{Direction, Host, Staged};
+use crate::buffer::copy::{kind, put};
+use crate::buffer::transfer::{Direction, Job, Piece, Staged, Transfers};
 use crate::buffer::view::ViewMut;
 use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
@@ -111,13 +110,13 @@ fn write<T: DeviceCopy>(
     first: usize,
     make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),
 ) -> Result<()> {
-    let produce = |start: usize, to: *mut u8, count: usize| {
+    let produce = |start: usize, into: &mut [u8]| {
         assert_no_lock_held("a closure of host_overwrite");
-        let to = to.cast::<MaybeUninit<T>>();
-        // `to` points into a chunk of the ring, a vector of T, or the buffer.
+        let to = into.as_mut_ptr().cast::<MaybeUninit<T>>();
+        // `to` points into a chunk of the ring, a vector, or the buffer.
         assert!(to.is_aligned(), "a piece is aligned for its elements");
-        // SAFETY: only this call uses `to`, which is valid for `count` bytes, and aligned. `start` and `count` are whole elements.
-        let slots = unsafe { std::slice::from_raw_parts_mut(to, count / size_of::<T>()) };
+        // SAFETY: the bytes, which are whole elements and borrowed exclusively. `start` is a whole element.
+        let slots = unsafe { std::slice::from_raw_parts_mut(to, into.len() / size_of::<T>()) };
         make(
             first + start / size_of::<T>(),
             Slots {
@@ -127,36 +126,39 @@ fn write<T: DeviceCopy>(
         );
     };
     let _calls = Calls::of("host_overwrite")?;
-    let bytes = target.size_bytes();
+    let (address, bytes) = (target.address(), target.size_bytes());
     if target.raw.is_host_memory() {
         let _closed = target
             .raw
             .wait_for_host(&target.bytes(), Access::Write, "host_overwrite")?;
-        produce(0, target.address(), bytes);
+        // SAFETY: the view's bytes, which are borrowed exclusively, and which no device uses now.
+        produce(0, unsafe { std::slice::from_raw_parts_mut(address, bytes) });
         return Ok(());
     }
-    let staged = Staged {
+    let copy = Staged {
         direction: Direction::ToDevice,
-        host: Host::Produced(&produce),
-        device: target.address(),
+        host: std::ptr::null_mut(),
+        device: address,
         bytes,
-        unit_bytes: size_of::<T>(),
         kind: kind(target.raw, CopyKind::HostToDevice),
     };
-    if !target.device().state().is_gated {
-        let part = [target.part(Access::Write)];
-        let op = Op::with_host(target.device(), &part);
-        // SAFETY: the view's bytes, and the view is borrowed exclusively.
-        let copied = unsafe { with_host(&op, staged) };
-        if let Some(outcome) = copied.transpose() {
-            return outcome;
-        }
+    let (device, mut all) = (target.device(), target.reborrow().into_bytes());
+    let (threads, pieces) = Transfers::of(device.state()).pieces_of(&copy, size_of::<T>());
+    let fill = |piece: &Piece, into: &mut [u8]| {
+        produce(piece.at, into);
+        Ok(())
+    };
+    let job = Job::new((copy.direction, copy.kind), &pieces, bytes, &fill);
+    let part = [all.part(Access::Write)];
+    let op = Op::with_host(device, &part);
+    // SAFETY: the pieces are of the view, which is borrowed exclusively.
+    unsafe {
+        job.run(&op, false, threads, |piece, bytes| {
+            put(
+                all.slice_mut(piece.at..piece.at + piece.bytes)?,
+                bytes,
+                false,
+            )
+        })
     }
-    // Make all elements in one piece before the gate is locked: the closure may use other buffers.
-    let mut made: Vec<T> = host_vec::zeroed("host_overwrite", target.len())?;
-    produce(0, made.as_mut_ptr().cast(), bytes);
-    put(
-        &mut target.reborrow().into_bytes(),
-        bytemuck::cast_slice(&made),
-    )
 }

@@ -19,14 +19,14 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Result, UnifiedBuffer};
+/// use cuda_um::{HostOwned, Result, UnifiedBuffer};
 /// use std::{ops::Deref, sync::Arc};
 ///
 /// struct Tensor(Arc<UnifiedBuffer<f32>>);
 ///
 /// impl Tensor {
 ///     fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-///         self.0.host_owned()
+///         HostOwned::new(Arc::clone(&self.0), |buffer| buffer.host())
 ///     }
 /// }
 ///
@@ -40,14 +40,52 @@ use std::sync::Arc;
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
 /// let buffer = std::sync::Arc::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
-/// let guard = buffer.host_owned().unwrap();
+/// let guard = cuda_um::HostOwned::new(buffer, |buffer| buffer.host()).unwrap();
 /// std::thread::spawn(move || guard[0]);
 /// ```
-pub struct HostOwned<T: 'static, B: ?Sized + 'static> {
+pub type HostOwned<T, B> = Kept<HostRef<'static, T>, Arc<B>>;
+
+/// A guard and its owner.
+pub struct Kept<G: 'static, O: 'static> {
     /// Initialised until the drop. It borrows from the owner, which may be freed while this struct is an argument of a function (`drop`); a
     /// plain reference there would have to stay valid until the function returns.
-    guard: MaybeUninit<HostRef<'static, T>>,
-    owner: Arc<B>,
+    guard: MaybeUninit<G>,
+    owner: O,
+}
+
+impl<G: 'static, O: 'static> Kept<G, O> {
+    fn guard(&self) -> &G {
+        // SAFETY: it is initialised until the drop. It leaves this struct only as a borrow of it.
+        unsafe { self.guard.assume_init_ref() }
+    }
+}
+
+impl<G: Deref + 'static, O: 'static> Deref for Kept<G, O> {
+    type Target = G::Target;
+
+    fn deref(&self) -> &G::Target {
+        self.guard()
+    }
+}
+
+impl<G: DerefMut + 'static, O: 'static> DerefMut for Kept<G, O> {
+    fn deref_mut(&mut self) -> &mut G::Target {
+        // SAFETY: as for `guard`.
+        unsafe { self.guard.assume_init_mut() }
+    }
+}
+
+impl<G: 'static, O: 'static> Drop for Kept<G, O> {
+    fn drop(&mut self) {
+        // SAFETY: it is initialised, and not used again. The owner, from which it borrows, is dropped after this, also if it panics.
+        unsafe { self.guard.assume_init_drop() };
+    }
+}
+
+impl<G: fmt::Debug + 'static, O: 'static> fmt::Debug for Kept<G, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.guard().fmt(f)
+    }
 }
 
 impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
@@ -62,45 +100,20 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
     ) -> Result<Self, E> {
         let guard = borrow(&owner)?;
         // SAFETY: the guard borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
-        // exclusively while `owner` lives. The guard is dropped before it, and leaves this struct only as a borrow of it.
+        // exclusively while `owner` lives. The guard is dropped before it, and leaves the result only as a borrow of it.
         let guard = unsafe { std::mem::transmute::<HostRef<'_, T>, HostRef<'static, T>>(guard) };
-        Ok(Self {
-            guard: MaybeUninit::new(guard),
-            owner,
-        })
+        let guard = MaybeUninit::new(guard);
+        Ok(Self { guard, owner })
     }
 
     /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
     pub fn is_copy(&self) -> bool {
-        // SAFETY: it is initialised until the drop.
-        unsafe { self.guard.assume_init_ref() }.is_copy()
+        self.guard().is_copy()
     }
 
     /// Returns the owner of the buffer.
     pub fn owner(&self) -> &Arc<B> {
         &self.owner
-    }
-}
-
-impl<T: 'static, B: ?Sized + 'static> Deref for HostOwned<T, B> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        // SAFETY: it is initialised until the drop.
-        unsafe { self.guard.assume_init_ref() }
-    }
-}
-
-impl<T: 'static, B: ?Sized + 'static> Drop for HostOwned<T, B> {
-    fn drop(&mut self) {
-        // SAFETY: it is initialised, and not used again. The owner is dropped after this.
-        unsafe { self.guard.assume_init_drop() };
-    }
-}
-
-impl<T: fmt::Debug + 'static, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
     }
 }
 
@@ -126,16 +139,12 @@ impl<T: fmt::Debug + 'static, B: ?Sized + 'static> fmt::Debug for HostOwned<T, B
 /// let mut guard = cuda_um::HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
 /// std::thread::spawn(move || guard[0] = 1);
 /// ```
-pub struct HostOwnedMut<T: 'static, B: 'static> {
-    /// As in [`HostOwned`]; dropped before the owner.
-    guard: MaybeUninit<HostMut<'static, T>>,
-    owner: Owner<B>,
-}
+pub type HostOwnedMut<T, B> = Kept<HostMut<'static, T>, Leaked<B>>;
 
 /// A `Box`, and not one, because a move of a `Box` would end the borrow.
-struct Owner<B>(NonNull<B>);
+pub struct Leaked<B>(NonNull<B>);
 
-impl<B> Drop for Owner<B> {
+impl<B> Drop for Leaked<B> {
     fn drop(&mut self) {
         // SAFETY: the pointer is that of a box. The guard, which borrows from it, is dropped or lost before.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
@@ -152,7 +161,7 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
         owner: Box<B>,
         borrow: impl for<'b> FnOnce(&'b mut B) -> Result<HostMut<'b, T>, E>,
     ) -> Result<Self, E> {
-        let mut owner = Owner(NonNull::from(Box::leak(owner)));
+        let mut owner = Leaked(NonNull::from(Box::leak(owner)));
         // SAFETY: the object lives until this value is dropped, and only the guard borrows it until then: an error of any type `E`, or the
         // payload of a panic, cannot.
         let guard = borrow(unsafe { owner.0.as_mut() })?;
@@ -177,36 +186,6 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
 
     /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
     pub fn is_copy(&self) -> bool {
-        // SAFETY: it is initialised until the drop.
-        unsafe { self.guard.assume_init_ref() }.is_copy()
-    }
-}
-
-impl<T: 'static, B: 'static> Drop for HostOwnedMut<T, B> {
-    fn drop(&mut self) {
-        // SAFETY: it is not used again, and is dropped before the owner from which it borrows, also if it panics.
-        unsafe { self.guard.assume_init_drop() };
-    }
-}
-
-impl<T: 'static, B: 'static> Deref for HostOwnedMut<T, B> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        // SAFETY: it is initialised until the drop.
-        unsafe { self.guard.assume_init_ref() }
-    }
-}
-
-impl<T: 'static, B: 'static> DerefMut for HostOwnedMut<T, B> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above.
-        unsafe { self.guard.assume_init_mut() }
-    }
-}
-
-impl<T: fmt::Debug + 'static, B: 'static> fmt::Debug for HostOwnedMut<T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+        self.guard().is_copy()
     }
 }

@@ -1,15 +1,12 @@
 //! Pinned host memory.
 #![allow(unsafe_code, reason = "initialises pinned memory")]
 
-use crate::DeviceCopy;
-use crate::buffer::kind::{Owned, Pinned};
+use crate::buffer::kind::Pinned;
 use crate::buffer::memory::Memory;
-use crate::context::device::Device;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
-use std::mem::MaybeUninit;
 
 /// Page-locked host memory ([`cudaHostAlloc`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)). Copies from and
 /// to it are fast, and kernels use it in place (zero-copy) if the device can map it.
@@ -31,18 +28,6 @@ use std::mem::MaybeUninit;
 #[doc(alias = "cudaHostAlloc")]
 #[doc(alias = "cudaMallocHost")]
 pub type PinnedBuffer<T> = Memory<T, Pinned>;
-
-impl<T: DeviceCopy> PinnedBuffer<T> {
-    /// Allocates `len` uninitialised elements, for copies and kernels to write.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`zeroed`](Self::zeroed).
-    #[track_caller]
-    pub fn uninit(device: &Device, len: usize) -> Result<PinnedBuffer<MaybeUninit<T>>> {
-        Pinned::allocate(device, len)
-    }
-}
 
 /// Waits for work that uses the memory, then writes zeros on the host.
 pub(super) fn zero_on_host(raw: &mut Allocation) -> Result<()> {

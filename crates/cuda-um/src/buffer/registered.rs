@@ -2,16 +2,15 @@
 #![allow(unsafe_code, reason = "passes memory of the caller to CUDA")]
 
 use crate::DeviceCopy;
-use crate::buffer::host_vec;
 use crate::buffer::kind::Registered;
 use crate::buffer::memory::Memory;
 use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::resource::existing::Existing;
 use crate::resource::owner::Held;
 use crate::resource::registered;
-use crate::resource::system::Host;
 use crate::sync::assert_no_lock_held;
 use std::ptr::NonNull;
 
@@ -65,28 +64,6 @@ impl<T: DeviceCopy> RegisteredBuffer<'static, T> {
         unsafe { Self::register(device, memory, Some(Box::new(elements))) }
     }
 
-    /// Registers a new vector with `len` zeros.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooLarge`], [`Error::OutOfMemory`], and the errors of [`from_vec`](Self::from_vec).
-    #[track_caller]
-    pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
-        Self::from_vec(device, host_vec::zeroed("zeroed", len)?)
-    }
-
-    /// Registers a new vector with a copy of a slice.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`zeroed`](Self::zeroed).
-    #[track_caller]
-    pub fn from_slice(device: &Device, elements: &[T]) -> Result<Self> {
-        let mut copy = host_vec::zeroed("from_slice", elements.len())?;
-        copy.copy_from_slice(elements);
-        Self::from_vec(device, copy)
-    }
-
     /// Waits for the buffer's own work, unregisters the memory and returns the vector.
     ///
     /// # Errors
@@ -137,10 +114,11 @@ impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
         Self::made(device, memory.len(), |bytes| {
             let pointer = memory.cast();
             match device.capabilities().reads_host_memory_in_place() {
-                // SAFETY: guaranteed by the caller; the device has pageable memory access.
-                true => Ok(unsafe {
-                    Host::new(device, "adopted", held).into_allocation((device, pointer, bytes))
-                }),
+                true => {
+                    let memory = (pointer, bytes);
+                    let adopted = Existing::system_memory(device, "adopted", memory, held, None);
+                    Ok(adopted)
+                }
                 // SAFETY: guaranteed by the caller.
                 false => unsafe { registered::register(device, (pointer, bytes), held) },
             }

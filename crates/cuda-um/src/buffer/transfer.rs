@@ -5,6 +5,7 @@
 //! link. In between, one thread does as well: the driver's to an idle stream, the caller's with the ring otherwise. A copy to the device returns
 //! when its source is in pinned memory, or, by the driver, on the device; later uses of the buffer are ordered after it.
 
+mod job;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/transfer/mod.rs"]
 mod models;
@@ -12,25 +13,17 @@ mod on_host;
 mod options;
 mod piece;
 mod plan;
-mod predict;
-#[cfg(all(test, not(cuda_um_loom)))]
-mod predict_tests;
 mod reading;
-mod request;
 mod ring;
-mod staged;
 mod staging_memory;
 mod streaming;
 mod transfers;
 mod workers;
-#[cfg(all(test, not(cuda_um_loom)))]
-mod workers_tests;
 
+pub(crate) use crate::buffer::transfer::job::{Direction, Job, Piece, Staged, copy};
 pub(crate) use crate::buffer::transfer::on_host::copy_on_host;
 pub use crate::buffer::transfer::options::TransferOptions;
 pub(crate) use crate::buffer::transfer::piece::through_piece;
-pub(crate) use crate::buffer::transfer::request::{Direction, Host, Staged};
-pub(crate) use crate::buffer::transfer::staged::copy;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
 use crate::context::device::{Device, DeviceState};

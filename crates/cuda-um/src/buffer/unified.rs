@@ -3,16 +3,17 @@
 use crate::DeviceCopy;
 use crate::buffer::kind::{Owned, Unified};
 use crate::buffer::memory::Memory;
+use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::error::Result;
 use crate::label::Name;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
-use crate::resource::managed::ManagedMemory;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
-use crate::resource::pool::default::DefaultMemory;
+use crate::resource::pool::default;
+use crate::resource::separate::ManagedMemory;
 use std::mem::MaybeUninit;
 
 /// Memory with one pointer for the CPU and the device. By default it is managed memory
@@ -114,17 +115,12 @@ impl Owned for Unified {
     fn complete(raw: &mut Allocation) {
         // A buffer without elements has another kind.
         let kind = Self::needed(raw.kind());
-        raw.set_chosen(Chosen::of_a_resource(kind));
+        raw.chosen = Some(Chosen::of_a_resource(kind));
     }
 
     #[track_caller]
     fn allocate<T>(device: &Device, len: usize) -> Result<UnifiedBuffer<T>> {
         UnifiedBuffer::allocate(device, len, UnifiedOptions::default())
-    }
-
-    #[track_caller]
-    fn of_vec<T: DeviceCopy>(device: &Device, vec: Vec<T>) -> Result<UnifiedBuffer<T>> {
-        UnifiedBuffer::adopt_vec(device, vec)
     }
 }
 
@@ -157,13 +153,13 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Allocates `len` uninitialised elements, for kernels to write. No page is resident on any processor yet.
+    /// Allocates `len` [uninitialised](Self::uninit) elements, with options.
     ///
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
-    pub fn uninit(
+    pub fn uninit_with(
         device: &Device,
         len: usize,
         options: UnifiedOptions,
@@ -185,15 +181,15 @@ impl<T> UnifiedBuffer<T> {
             name,
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
-        let (oversubscribes, kind) = (oversubscription == Oversubscription::Allowed, chosen.kind());
+        let (oversubscribes, kind) = (oversubscription == Oversubscription::Allowed, chosen.kind);
         let mut made = Self::made(device, len, |bytes| match kind {
             MemoryKind::Managed if oversubscribes => ManagedMemory::new(device)
                 .oversubscription(oversubscription)
                 .allocate(bytes),
-            _ => DefaultMemory::new(device, kind).allocate(bytes),
+            _ => default::allocate(device, kind, bytes),
         });
         if let Ok(buffer) = &mut made {
-            buffer.raw.set_chosen(chosen);
+            buffer.raw.chosen = Some(chosen);
             if let Some(name) = name {
                 buffer.raw.set_name(Name::Static(name));
             }
@@ -202,13 +198,13 @@ impl<T> UnifiedBuffer<T> {
     }
 
     pub(super) fn of_placed(mut raw: Allocation, chosen: Chosen) -> Self {
-        raw.set_chosen(chosen);
+        raw.chosen = Some(chosen);
         Self::of_raw(raw)
     }
 
     pub(super) fn chosen(&self) -> Chosen {
         let of_a_resource = || Chosen::of_a_resource(MemoryKind::Managed);
-        self.raw.chosen().copied().unwrap_or_else(of_a_resource)
+        self.raw.chosen.unwrap_or_else(of_a_resource)
     }
 
     /// Returns the kind of memory that the buffer has, and the reason.
@@ -219,6 +215,13 @@ impl<T> UnifiedBuffer<T> {
     /// Returns true if the buffer has managed memory, whose pages migrate. A pool has only managed memory. System memory is not managed by
     /// CUDA, although its pages migrate as well: [`placement`](Self::placement) tells.
     pub fn is_managed(&self) -> bool {
-        self.chosen().kind() == MemoryKind::Managed
+        self.chosen().kind == MemoryKind::Managed
+    }
+}
+
+impl<T> View<'_, T> {
+    /// Returns the kind of memory that a unified buffer has, and the reason; `None` for other buffers.
+    pub fn placement(&self) -> Option<Placed> {
+        Some(self.raw.chosen?.in_words(self.device()))
     }
 }

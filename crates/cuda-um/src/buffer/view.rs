@@ -1,7 +1,6 @@
 //! Views: parts of buffers.
 #![allow(unsafe_code, reason = "divides exclusive borrows")]
 
-use crate::buffer::any::{Readable, Writable};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
@@ -73,25 +72,10 @@ pub struct ViewMut<'a, T> {
 }
 
 impl<'a, T> View<'a, T> {
-    /// All elements of a buffer or view.
+    /// All elements of a buffer.
     #[inline]
-    pub(crate) fn of(memory: &'a (impl Readable<T> + ?Sized)) -> Self {
-        let (raw, bytes) = memory.raw_part();
-        Self {
-            raw,
-            start: bytes.start,
-            len: bytes.len() / size_of::<T>(),
-            _elements: PhantomData,
-        }
-    }
-
     pub(crate) fn whole(raw: &'a Allocation) -> Self {
-        Self {
-            raw,
-            start: 0,
-            len: raw.bytes() / size_of::<T>(),
-            _elements: PhantomData,
-        }
+        Self::of_part(raw, 0, raw.bytes() / size_of::<T>())
     }
 
     /// Returns the view itself.
@@ -101,56 +85,25 @@ impl<'a, T> View<'a, T> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    /// All elements of a buffer or view, which is borrowed exclusively.
+    /// All elements of a buffer.
     #[inline]
-    pub(crate) fn of(memory: &'a mut impl Writable<T>) -> Self {
-        let View {
-            raw, start, len, ..
-        } = View::of(memory);
-        Self {
-            raw,
-            start,
-            len,
-            _elements: PhantomData,
-        }
-    }
-
-    /// Makes a second view of the same elements.
-    ///
-    /// # Safety
-    ///
-    /// The caller uses only one of the two at a time, or only disjoint parts of them.
-    pub(crate) unsafe fn duplicate<'b>(&self) -> ViewMut<'b, T>
-    where
-        'a: 'b,
-    {
-        ViewMut {
-            _elements: PhantomData,
-            ..*self
-        }
+    pub(crate) fn whole(raw: &'a mut Allocation) -> Self {
+        Self::of_part(raw, 0, raw.bytes() / size_of::<T>())
     }
 
     /// Returns a view that only reads, while this view is borrowed.
     pub fn as_view(&self) -> View<'_, T> {
-        View::of(self)
+        View::of_part(self.raw, self.start, self.len)
     }
 
     /// Converts the view to one that only reads.
     pub fn into_view(self) -> View<'a, T> {
-        let Self {
-            raw, start, len, ..
-        } = self;
-        View {
-            raw,
-            start,
-            len,
-            _elements: PhantomData,
-        }
+        View::of_part(self.raw, self.start, self.len)
     }
 
     /// Returns the same view for as long as this one is borrowed, so that several calls can use it.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
-        ViewMut::of(self)
+        ViewMut::of_part(self.raw, self.start, self.len)
     }
 
     /// Returns a part of the view for as long as the view is borrowed, so that several launches can use it. Index 0 is the view's first
@@ -163,37 +116,48 @@ impl<'a, T> ViewMut<'a, T> {
         self.reborrow().slice(range)
     }
 
-    /// Divides the view in two disjoint parts, before element `mid`. Both parts can be arguments of one launch.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
-    pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
-        // SAFETY: the two parts are disjoint, and the view itself ends here.
-        let first = unsafe { self.duplicate() };
-        Ok((first.slice(..mid)?, self.slice(mid..)?))
-    }
-
     /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.address().cast()
     }
 }
 
-impl<T> View<'_, T> {
-    /// Divides the view in two, before element `mid`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
-    pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
-        Ok((self.slice(..mid)?, self.slice(mid..)?))
-    }
-}
-
 macro_rules! view {
     ($view:ident) => {
         impl<'a, T> $view<'a, T> {
+            #[inline]
+            fn of_part(raw: &'a Allocation, start: usize, len: usize) -> Self {
+                Self {
+                    raw,
+                    start,
+                    len,
+                    _elements: PhantomData,
+                }
+            }
+
+            /// Makes a second view of the same elements.
+            ///
+            /// # Safety
+            ///
+            /// The caller uses only one of the two at a time, or only disjoint parts of them.
+            pub(crate) unsafe fn duplicate<'b>(&self) -> $view<'b, T>
+            where
+                'a: 'b,
+            {
+                $view::of_part(self.raw, self.start, self.len)
+            }
+
+            /// Divides the view in two disjoint parts, before element `mid`. Both parts can be arguments of one launch.
+            ///
+            /// # Errors
+            ///
+            /// [`Error::RangeOutOfBounds`] if `mid` exceeds the length.
+            pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
+                // SAFETY: the two parts are disjoint, and the view itself ends here.
+                let first = unsafe { self.duplicate() };
+                Ok((first.slice(..mid)?, self.slice(mid..)?))
+            }
+
             /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.len
@@ -212,15 +176,6 @@ macro_rules! view {
             /// Returns the device for which the buffer was allocated.
             pub fn device(&self) -> &'a Device {
                 self.raw.device()
-            }
-
-            /// Returns true if the buffer has managed memory, whose pages migrate.
-            pub fn is_managed(&self) -> bool {
-                let chosen = self.raw.chosen();
-                chosen.map_or_else(
-                    || self.raw.is_managed(),
-                    |chosen| chosen.kind() == MemoryKind::Managed,
-                )
             }
 
             /// Returns the kind of the buffer's memory: [`MemoryKind::Pinned`] also for registered memory, and for a buffer without
@@ -246,23 +201,20 @@ macro_rules! view {
             /// [`Error::RangeOutOfBounds`].
             pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
                 let part = range::check(range, self.len)?;
-                Ok(self.part_of_checked(part))
+                Ok(self.part_of_checked(&part))
             }
 
             /// Narrows the view to `count` elements from `offset` on.
             #[inline]
             pub(crate) fn slice_at(self, offset: usize, count: usize) -> Result<Self> {
                 let part = range::check_at(offset, count, self.len)?;
-                Ok(self.part_of_checked(part))
+                Ok(self.part_of_checked(&part))
             }
 
             #[inline]
-            fn part_of_checked(self, part: std::ops::Range<usize>) -> Self {
-                Self {
-                    start: self.start + range::to_bytes::<T>(&part).start,
-                    len: part.len(),
-                    ..self
-                }
+            fn part_of_checked(self, part: &Range<usize>) -> Self {
+                let start = self.start + range::to_bytes::<T>(part).start;
+                Self::of_part(self.raw, start, part.len())
             }
 
             /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device
@@ -304,22 +256,13 @@ macro_rules! view {
             #[doc(alias = "bitcast")]
             pub fn cast<U: DeviceCopy>(self) -> Result<$view<'a, U>> {
                 check_cast::<T, U>(self.as_view())?;
-                Ok($view {
-                    raw: self.raw,
-                    start: self.start,
-                    len: self.size_bytes() / size_of::<U>(),
-                    _elements: PhantomData,
-                })
+                let len = self.size_bytes() / size_of::<U>();
+                Ok($view::of_part(self.raw, self.start, len))
             }
 
             /// The view as bytes.
             pub(crate) fn into_bytes(self) -> $view<'a, u8> {
-                $view {
-                    raw: self.raw,
-                    start: self.start,
-                    len: self.size_bytes(),
-                    _elements: PhantomData,
-                }
+                $view::of_part(self.raw, self.start, self.size_bytes())
             }
         }
 
@@ -371,38 +314,3 @@ impl<T> Clone for View<'_, T> {
 }
 
 impl<T> Copy for View<'_, T> {}
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests {
-    use crate::buffer::device::DeviceBuffer;
-    use crate::context::op::Op;
-    use crate::context::runtime::Runtime;
-    use crate::context::tracker::Access;
-
-    /// As two threads may do it, of which one is between the check of the tracked uses and its own record.
-    #[test]
-    fn work_on_two_parts_that_is_enqueued_at_a_time_is_tracked() {
-        let sim = cuda_um_sim::Sim::from_env().unwrap();
-        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-        let (first, second) = (
-            device.create_stream().unwrap(),
-            device.create_stream().unwrap(),
-        );
-        let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
-        let (a, b) = buffer.as_view_mut().split_at(50).unwrap();
-        device.synchronize().unwrap();
-        a.raw.in_flight.prune();
-        let (a, b) = (a.part(Access::Write), b.part(Access::Write));
-        let parts = [std::slice::from_ref(&a), std::slice::from_ref(&b)];
-        let [of_a, of_b] = parts.map(|part| Op::with_host(&device, part));
-        let submit_b = |_| second.submit(&of_b, |_| Ok(()));
-        first.submit(&of_a, submit_b).unwrap();
-        let before = a.uses.before(Access::Read);
-        let on = |stream| {
-            before
-                .iter()
-                .any(|used| std::sync::Arc::ptr_eq(&used.stream, stream))
-        };
-        assert!(on(first.inner()) && on(second.inner()));
-    }
-}

@@ -191,13 +191,11 @@ impl Device {
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
-    ///
     pub fn cost_model(&self) -> Arc<CostModel> {
         self.handle.state.cost_model()
     }
 
-    /// Sets the cost model, for all handles of this device. It determines the location of new buffers
-    /// ([`Placement::Auto`](crate::Placement)).
+    /// Sets the cost model, for all handles of this device. Automatic prefetches and reports estimate times by it.
     ///
     /// # Errors
     ///
@@ -318,41 +316,36 @@ impl DeviceState {
 
     pub(crate) fn check_managed_memory(&self) -> Result<()> {
         let has = self.capabilities.managed_memory;
-        self.check_attribute(has, "managedMemory", || "managed memory".to_owned())
+        self.check_attribute(has, "a device with the attribute managedMemory", || {
+            "managed memory".to_owned()
+        })
     }
 
     /// Refuses a device without concurrent managed access: its pages do not migrate on request.
     pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
         let has = self.capabilities.concurrent_managed_access;
-        self.check_attribute(has, "concurrentManagedAccess", what)
+        self.check_attribute(
+            has,
+            "a device with the attribute concurrentManagedAccess",
+            what,
+        )
     }
 
     /// Refuses a device whose kernels cannot access memory that CUDA did not allocate.
     pub(crate) fn check_pageable_access(&self, what: &str) -> Result<()> {
-        if self.capabilities.pageable_memory_access {
-            return Ok(());
-        }
-        let Self { ordinal, name, .. } = self;
-        Err(Error::NotSupported {
-            what: what.to_owned(),
-            needs: "a device with cudaDevAttrPageableMemoryAccess (or Placement::Auto, Placement::Mapped, a copy)".to_owned(),
-            have: format!("device {ordinal} ({name}), which does not have it"),
-        })
+        let has = self.capabilities.pageable_memory_access;
+        let needs = "a device with cudaDevAttrPageableMemoryAccess (or Placement::Auto, Placement::Mapped, a copy)";
+        self.check_attribute(has, needs, || what.to_owned())
     }
 
-    fn check_attribute(
-        &self,
-        has: bool,
-        attribute: &str,
-        what: impl FnOnce() -> String,
-    ) -> Result<()> {
+    fn check_attribute(&self, has: bool, needs: &str, what: impl FnOnce() -> String) -> Result<()> {
         if has {
             return Ok(());
         }
         let Self { ordinal, name, .. } = self;
         Err(Error::NotSupported {
             what: what(),
-            needs: format!("a device with the attribute {attribute}"),
+            needs: needs.to_owned(),
             have: format!("device {ordinal} ({name}), which does not have it"),
         })
     }

@@ -63,22 +63,18 @@ impl Event {
             inner,
         )?;
         let raw = RawEvent::create(inner.device(), true)?.record(inner)?;
-        Ok(Self::of(stream, Arc::new(raw), true))
+        Ok(Self {
+            timed: true,
+            ..Self::of(stream, Arc::new(raw), None)
+        })
     }
 
-    pub(crate) fn of(stream: &Stream, raw: Arc<RawEvent>, timed: bool) -> Self {
+    pub(crate) fn of(stream: &Stream, raw: Arc<RawEvent>, captured_in: Option<u64>) -> Self {
         Self {
             runtime: stream.runtime().clone(),
             raw,
-            timed,
-            captured_in: None,
-        }
-    }
-
-    pub(crate) fn captured(stream: &Stream, raw: RawEvent, captured_in: u64) -> Self {
-        Self {
-            captured_in: Some(captured_in),
-            ..Self::of(stream, Arc::new(raw), false)
+            timed: false,
+            captured_in,
         }
     }
 

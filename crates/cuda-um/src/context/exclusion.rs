@@ -74,9 +74,8 @@ impl Gate {
         if !state.guards.is_empty() {
             // With a turn of this thread, the guards wait for this thread. With a capture, waits for the device do, which other threads may make
             // while they have a guard.
-            // While the process ends, other threads may never drop their guards.
             let holds_off = has_turn() || capture::is_of_this_thread();
-            if !waits || state.own_guards() > 0 || holds_off || process_end::is_ending() {
+            if !waits || state.own_guards() > 0 || holds_off {
                 return Err(state.refusal(stream.ordinal()));
             }
             state.waiting += 1;

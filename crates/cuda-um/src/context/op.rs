@@ -73,7 +73,7 @@ pub struct Op<'a> {
     /// The uses of the kernels that the work runs: they stay loaded until it is done.
     pub(crate) module: Option<&'a InFlight>,
     in_capture: InCapture,
-    /// False for a part of an operation. The caller has asked if the process may call CUDA.
+    /// False for a part of an operation.
     pub(super) is_told: bool,
 }
 

@@ -143,9 +143,9 @@ impl Stream {
     pub fn record(&self) -> Result<Event> {
         if let Some(place) = capture::of(&self.inner)? {
             let (event, captured_in) = place.event()?;
-            return Ok(Event::captured(self, event, captured_in));
+            return Ok(Event::of(self, Arc::new(event), Some(captured_in)));
         }
-        Ok(Event::of(self, self.inner.mark()?, false))
+        Ok(Event::of(self, self.inner.mark()?, None))
     }
 
     /// The device that the stream runs on.

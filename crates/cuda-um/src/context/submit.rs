@@ -40,7 +40,7 @@ impl Stream {
     }
 
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
         fork::check("work on a stream")?;
         let inner = self.inner();
@@ -114,7 +114,7 @@ fn is_excluded(stream: &StreamInner, op: &Op<'_>) -> bool {
     };
     let concurrent = stream.device().capabilities.concurrent_managed_access;
     !(concurrent && op.parts().iter().all(is_concurrent))
-        && (may_run_kernels || op.parts().iter().any(|part| part.memory.is_managed()))
+        && (may_run_kernels || op.parts().iter().any(|part| part.memory.info().is_managed))
 }
 
 /// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
@@ -136,15 +136,16 @@ impl Drop for RecordUses<'_> {
         if let Some(module) = op.module {
             module.record(inner, seq, Access::Read, finished);
         }
+        let (home, mut may_move) = (inner.device().identity(), false);
         for part in op.parts() {
             part.uses.record(inner, seq, part.access, finished);
+            may_move |= part.is_located || part.home != home;
         }
         // After all uses are recorded, because a mistake in the location of pages costs only time.
-        let home = inner.device().identity();
-        for part in op.parts() {
-            if part.is_located || part.home != home {
-                part.memory.used_by(inner, part.access);
-            }
+        if may_move {
+            op.parts()
+                .iter()
+                .for_each(|part| part.memory.used_by(inner, part.access));
         }
     }
 }

@@ -22,8 +22,6 @@ pub(crate) trait Tracked: Sync {
     /// The memory as its own type, for higher floors.
     fn as_any(&self) -> &dyn Any;
 
-    fn is_managed(&self) -> bool;
-
     /// Refuses a kernel on the device, if it cannot access the memory.
     fn check_kernel_of(&self, device: &Device) -> Result<()>;
 

@@ -151,17 +151,22 @@ impl InFlight {
         });
     }
 
-    /// Takes all uses that are not known to be done, when the buffer is dropped. Most buffers have none.
-    pub(crate) fn take(&mut self) -> Option<Box<Self>> {
+    /// The uses of a part of the memory that `former` had.
+    pub(crate) fn inherited(former: &Self) -> Box<Self> {
+        let uses = Box::<Self>::default();
+        uses.inherit(former);
+        uses
+    }
+
+    /// Removes uses that are known to be done, when the buffer is dropped. Most buffers have none.
+    pub(crate) fn retire(&mut self) {
         let last = self.last.load();
         let state = self.state.get_mut();
-        if state.is_empty() {
-            return None;
+        if !state.is_empty() {
+            state.catch_up(last);
+            state.take_done(0, &mut Finished::new());
+            self.last.store(state.last_of_one());
         }
-        state.catch_up(last);
-        state.take_done(0, &mut Finished::new());
-        self.last.store(state.last_of_one());
-        (!state.is_empty()).then(|| Box::new(std::mem::take(self)))
     }
 
     /// Removes uses that are known to be done, so that idle buffers keep no stream live.

@@ -1,6 +1,6 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Raw, RawMut, Readable, Writable};
+use crate::buffer::any::{Readable, Writable};
 use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::{self, refused};
@@ -223,14 +223,8 @@ macro_rules! kinds {
 kinds! {
     [T: NoUninit] ByValue<T>: |value, list| list.push_value(&value.0, Kind::PLAIN);
     [T: NoUninit, const N: usize] [T; N]: |values, list| list.push_bytes(bytemuck::cast_slice(&values), Kind::PLAIN);
-    [M: Raw] &M: |memory, list| {
-        let (raw, bytes) = memory.raw_part();
-        list.push_buffer(raw, bytes, Access::Read);
-    };
-    [M: RawMut] &mut M: |memory, list| {
-        let (raw, bytes) = memory.raw_part();
-        list.push_buffer(raw, bytes, Access::Write);
-    };
+    [M: Readable] &M: |memory, list| memory.as_view().pass(list)?;
+    [M: Writable] &mut M: |memory, list| memory.as_view_mut().pass(list)?;
     [T] View<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Read);
     [T] ViewMut<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Write);
     [T] InPlace<'_, T>: |view, list| {
@@ -255,9 +249,9 @@ macro_rules! arrays {
 }
 
 arrays! {
-    [T: 'static, M: Readable<T>] ReadArg for &M: into_view -> View, |memory| View::of(memory);
+    [T, M: Readable<Element = T>] ReadArg for &M: into_view -> View, |memory| memory.as_view();
     [T] ReadArg for View<'_, T>: into_view -> View, |view| view;
-    [T: 'static, M: Writable<T>] WriteArg for &mut M: into_view_mut -> ViewMut, |memory| ViewMut::of(memory);
+    [T, M: Writable<Element = T>] WriteArg for &mut M: into_view_mut -> ViewMut, |memory| memory.as_view_mut();
     [T] WriteArg for ViewMut<'_, T>: into_view_mut -> ViewMut, |view| view;
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The arguments of a launch, in order, as a list: for kernels whose parameters are known only at run time.
 ///
-/// A tuple does the same. Neither allocates for up to 16 arguments with at most 512 bytes of values and addresses.
+/// A tuple does the same. Neither allocates for up to 16 arguments, of which those above 8 bytes have at most 512 bytes.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -36,8 +36,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Arguments<'a> {
     // Invariant in `'a`, by `SmallVec`.
-    /// The values and addresses. Each begins a word, so that a parameter of up to 8 bytes never reads past its value.
-    words: SmallVec<[u64; 64]>,
+    /// The values above 8 bytes.
+    large: SmallVec<[u64; 64]>,
     parameters: SmallVec<[Parameter; 16]>,
     parts: SmallVec<[Part<'a>; 16]>,
     /// The capture of the named scalars.
@@ -64,19 +64,10 @@ impl<'a> Arguments<'a> {
         self.parameters.is_empty()
     }
 
+    // Inlined, so that the length is known.
     #[inline]
     pub(super) fn push_value<V: NoUninit>(&mut self, value: &V, kind: Kind) {
-        let bytes = bytemuck::bytes_of(value);
-        match size_of::<V>() <= size_of::<u64>() {
-            true => {
-                let mut word = [0; size_of::<u64>()];
-                word[..size_of::<V>()].copy_from_slice(bytes);
-                self.words.push(u64::from_ne_bytes(word));
-                let bytes = size_of::<V>() as u32;
-                self.parameters.push(Parameter { bytes, kind });
-            }
-            false => self.push_bytes(bytes, kind),
-        }
+        self.push_bytes(bytemuck::bytes_of(value), kind);
     }
 
     /// Accepts named scalars of one capture, because their numbers are those of the capture.
@@ -97,7 +88,7 @@ impl<'a> Arguments<'a> {
         if self.scalars_of.is_some_and(|id| current() != Some(id)) {
             return Err(of_another_capture());
         }
-        let (mut word, mut scalars) = (0, Vec::new());
+        let mut scalars = Vec::new();
         for (index, parameter) in self.parameters.iter().enumerate() {
             if parameter.kind == Kind::PLAIN {
                 let bytes = parameter.bytes;
@@ -110,15 +101,13 @@ impl<'a> Arguments<'a> {
                     "each launch of the graph would take the value of now: pass `constant(value)` if it never changes, or `step.scalar(\"name\", value)`, which `set(\"name\", …)` changes",
                 ));
             }
-            scalars.extend(parameter.kind.scalar().map(|scalar| (word, scalar)));
-            word += words(parameter.bytes as usize);
+            scalars.extend(parameter.kind.scalar().map(|scalar| (index, scalar)));
         }
         let named = || NamedLaunch {
             node: std::ptr::null_mut(),
             function: kernel.function.0,
             shape: (config.grid, config.block, config.shared_bytes),
-            words: self.words.to_vec(),
-            sizes: self.parameters.iter().map(|each| each.bytes).collect(),
+            values: self.parameters.iter().map(|it| self.value(it)).collect(),
             scalars: scalars.clone(),
         };
         Ok(KernelNode {
@@ -128,20 +117,44 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    pub(super) fn push_bytes(&mut self, bytes: &[u8], kind: Kind) {
-        let start = self.words.len();
-        self.words.resize(start + words(bytes.len()), 0);
-        let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.words[start..]);
-        place[..bytes.len()].copy_from_slice(bytes);
-        let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.parameters.push(Parameter { bytes, kind });
+    fn value(&self, parameter: &Parameter) -> Vec<u64> {
+        match parameter.is_large() {
+            false => vec![parameter.word],
+            true => {
+                let words = (parameter.bytes as usize).div_ceil(size_of::<u64>());
+                self.large[parameter.word as usize..][..words].to_vec()
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn push_bytes(&mut self, value: &[u8], kind: Kind) {
+        let mut word = [0; size_of::<u64>()];
+        if value.len() <= word.len() {
+            word[..value.len()].copy_from_slice(value);
+        } else {
+            let start = self.large.len();
+            word = (start as u64).to_ne_bytes();
+            let words = value.len().div_ceil(word.len());
+            self.large.resize(start + words, 0);
+            let place = bytemuck::cast_slice_mut::<u64, u8>(&mut self.large[start..]);
+            place[..value.len()].copy_from_slice(value);
+        }
+        self.parameters.push(Parameter {
+            word: u64::from_ne_bytes(word),
+            bytes: u32::try_from(value.len()).unwrap_or(u32::MAX),
+            kind,
+        });
     }
 
     #[inline]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.kernel_address() as usize;
-        self.words.push((start + bytes.start) as u64);
-        self.parameters.push(Parameter::ADDRESS);
+        self.parameters.push(Parameter {
+            word: (start + bytes.start) as u64,
+            bytes: size_of::<u64>() as u32,
+            kind: Kind::ADDRESS,
+        });
         self.parts.push(raw.part_of(bytes, access));
     }
 
@@ -159,10 +172,12 @@ impl<'a> Arguments<'a> {
                 &mut many[..]
             }
         };
-        let mut next = self.words.as_mut_ptr();
-        for (parameter, address) in self.parameters.iter().zip(&mut *addresses) {
-            *address = next.cast();
-            next = next.wrapping_add(words(parameter.bytes as usize));
+        let large = self.large.as_mut_ptr();
+        for (parameter, address) in self.parameters.iter_mut().zip(&mut *addresses) {
+            *address = match parameter.is_large() {
+                false => (&raw mut parameter.word).cast(),
+                true => large.wrapping_add(parameter.word as usize).cast(),
+            };
         }
         launch(self, addresses)
     }
@@ -231,9 +246,9 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// What a list knows of an argument beside its value.
-#[derive(Clone, Copy)]
 struct Parameter {
+    /// The value or address; for a value above 8 bytes, its position among the large ones.
+    word: u64,
     bytes: u32,
     kind: Kind,
 }
@@ -260,15 +275,10 @@ impl Kind {
 }
 
 impl Parameter {
-    const ADDRESS: Self = Self {
-        bytes: size_of::<u64>() as u32,
-        kind: Kind::ADDRESS,
-    };
-}
-
-/// The number of words of a value: at least one, so that each has an address.
-pub(crate) fn words(bytes: usize) -> usize {
-    bytes.div_ceil(size_of::<u64>()).max(1)
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.bytes > size_of::<u64>() as u32
+    }
 }
 
 impl fmt::Debug for Arguments<'_> {

@@ -10,7 +10,6 @@ use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::location::By;
 use std::ops::Range;
 
 /// What CUDA refuses advice for: memory of its managed pools, which is not of `cudaMallocManaged`.
@@ -54,9 +53,6 @@ impl<T> View<'_, T> {
         // Record the advice before the call: a call that fails half-way must be undone as well.
         raw.track_advice(&addresses, number, location);
         let is_whole = bytes.len() == raw.bytes();
-        if advice.is_set() {
-            raw.pages.advised(advice, is_whole);
-        }
         let part = [self.part(Access::Move)];
         let advised = Op::new(What::Advise(advice), device, &part).run(None, || {
             // SAFETY: the range was checked, and is within this buffer's live managed memory.
@@ -68,8 +64,9 @@ impl<T> View<'_, T> {
         });
         let pages = &raw.pages;
         match advised {
-            Err(Error::NotSupported { what, have, .. }) if raw.can_give() || raw.is_imported() => {
-                pages.refused(advice);
+            Err(Error::NotSupported { what, have, .. })
+                if raw.traits().can_give || raw.traits().is_imported =>
+            {
                 return Err(Error::NotSupported {
                     what,
                     needs: NEEDS.to_owned(),
@@ -82,11 +79,9 @@ impl<T> View<'_, T> {
             Advice::SetReadMostly if is_whole => pages.set_read_mostly(true),
             Advice::SetReadMostly => {}
             Advice::UnsetReadMostly => pages.set_read_mostly(false),
-            _ => pages.touched(By::Unknown),
+            _ => pages.lost(),
         }
-        if !advice.is_set() {
-            pages.advised(advice, is_whole);
-        }
+        pages.advised(advice, is_whole);
         Ok(())
     }
 }
@@ -103,7 +98,7 @@ impl Part<'_> {
         if let Some(raw) = self.memory.as_any().downcast_ref::<Allocation>() {
             let (number, location) = advice.to_sys();
             raw.track_advice(&self.addresses(), number, location);
-            raw.pages.touched(By::Unknown);
+            raw.pages.lost();
         }
         // SAFETY: the part borrows the memory, and is within it.
         unsafe { self.device().advise_addresses(self.addresses(), advice) }

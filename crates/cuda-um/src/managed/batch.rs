@@ -11,17 +11,15 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, is_there};
 use crate::resource::allocation::Allocation;
-use crate::resource::location::{By, Place};
+use crate::resource::location::Place;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Buffers of any kinds and element types, or ranges of them, that are prefetched together.
 ///
@@ -42,11 +40,11 @@ use std::sync::Arc;
 /// assert_eq!(batch.prefetch_on(Location::Host, &stream)?.calls, 0, "they are there");
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct PrefetchBatch<'a> {
     parts: Vec<Part<'a>>,
-    /// The outcome of each buffer if CUDA accepts the prefetch of the parts.
-    outcomes: Arc<Vec<HintOutcome>>,
+    skipped: Vec<(usize, Error)>,
+    added: usize,
 }
 
 /// The outcome of a prefetch of many buffers.
@@ -55,20 +53,8 @@ pub struct PrefetchBatch<'a> {
 pub struct Prefetched {
     /// The number of calls of the driver; 0 if all buffers were already there.
     pub calls: usize,
-    outcomes: Arc<Vec<HintOutcome>>,
-}
-
-impl Prefetched {
-    /// The outcome for each buffer, in the order in which they were added.
-    pub fn outcomes(&self) -> &[HintOutcome] {
-        &self.outcomes
-    }
-
-    /// The buffers that were not prefetched: the index of each, and its [`HintOutcome::NotApplied`].
-    pub fn skipped(&self) -> impl Iterator<Item = (usize, &HintOutcome)> {
-        let all = self.outcomes.iter().enumerate();
-        all.filter(|(_, outcome)| !outcome.is_applied())
-    }
+    /// The outcome for all buffers that the batch does not [skip](PrefetchBatch::skipped).
+    pub outcome: HintOutcome,
 }
 
 impl<'a> PrefetchBatch<'a> {
@@ -78,26 +64,23 @@ impl<'a> PrefetchBatch<'a> {
     }
 
     /// Adds a buffer or a view: all that a kernel can read. Memory that does not migrate, and an argument that a kernel
-    /// cannot read as `T`, are skipped: the outcome is [`HintOutcome::NotApplied`].
+    /// cannot read as `T`, are [skipped](Self::skipped).
     pub fn add<T: 'static>(&mut self, buffer: impl ReadArg<T> + 'a) -> &mut Self {
-        let view = buffer.into_view();
-        let outcome = view.and_then(|view| {
+        let added = buffer.into_view().and_then(|view| {
             check_migrates(view)?;
             self.push_part(view.raw, view.bytes());
             Ok(())
         });
-        Arc::make_mut(&mut self.outcomes).push(match outcome {
-            Ok(()) => HintOutcome::Applied,
-            Err(Error::NotSupported { what, needs, have }) => {
-                HintOutcome::NotApplied { what, needs, have }
-            }
-            Err(error) => HintOutcome::NotApplied {
-                what: "a prefetch".to_owned(),
-                needs: "elements that a kernel can read".to_owned(),
-                have: error.to_string(),
-            },
-        });
+        if let Err(error) = added {
+            self.skipped.push((self.added, error));
+        }
+        self.added += 1;
         self
+    }
+
+    /// The buffers that were added and are not prefetched: the index of each, and the reason.
+    pub fn skipped(&self) -> &[(usize, Error)] {
+        &self.skipped
     }
 
     /// Adds memory that an [observer](crate::observe) is told of.
@@ -105,7 +88,7 @@ impl<'a> PrefetchBatch<'a> {
         if let Some(raw) = part.memory.as_any().downcast_ref() {
             self.push_part(raw, part.range());
         }
-        Arc::make_mut(&mut self.outcomes).push(HintOutcome::Applied);
+        self.added += 1;
         self
     }
 
@@ -126,11 +109,7 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
-    /// Prefetches all ranges to a location, on the library's stream of the first buffer's device.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`prefetch_on`](Self::prefetch_on).
+    /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the first buffer's device.
     ///
     /// # Errors
     ///
@@ -139,7 +118,10 @@ impl<'a> PrefetchBatch<'a> {
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
         match self.parts.first() {
             Some(first) => self.prefetch_on(location, first.device().own_stream()?),
-            None => self.outcome(Ok(0)),
+            None => Ok(Prefetched {
+                calls: 0,
+                outcome: HintOutcome::Applied,
+            }),
         }
     }
 
@@ -148,8 +130,8 @@ impl<'a> PrefetchBatch<'a> {
     ///
     /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of the host. If several joined
     /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. Buffers that are known to be
-    /// at the location are left out; if all are, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome of all
-    /// buffers is [`HintOutcome::NotApplied`].
+    /// at the location are left out; if all are, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome is
+    /// [`HintOutcome::NotApplied`].
     ///
     /// # Ordering
     ///
@@ -165,35 +147,16 @@ impl<'a> PrefetchBatch<'a> {
         location: impl Into<Location>,
         stream: &Stream,
     ) -> Result<Prefetched> {
-        self.outcome(self.enqueue(location.into(), stream))
-    }
-
-    /// Joins the outcomes of the additions with that of the prefetch, which is a number of calls.
-    fn outcome(&self, enqueued: Result<usize>) -> Result<Prefetched> {
-        // Shared, so that a prefetch that is elided allocates no memory.
-        let mut outcomes = Arc::clone(&self.outcomes);
-        let calls = match enqueued {
-            Ok(calls) => calls,
-            Err(Error::NotSupported { what, needs, have }) => {
-                let refused = HintOutcome::NotApplied { what, needs, have };
-                let all = Arc::make_mut(&mut outcomes).iter_mut();
-                all.filter(|outcome| outcome.is_applied())
-                    .for_each(|outcome| outcome.clone_from(&refused));
-                0
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(Prefetched { calls, outcomes })
-    }
-
-    /// Returns the number of calls of the driver.
-    pub(crate) fn enqueue(&self, location: Location, stream: &Stream) -> Result<usize> {
         let ours = |part: &Part<'_>| stream.runtime().is_same(part.device().runtime());
         let stranger = match self.parts.iter().any(ours) {
             true => "a buffer of the batch",
             false => "the stream",
         };
-        prefetch(&self.parts, location, stream, stranger)
+        let enqueued = prefetch(&self.parts, location.into(), stream, stranger);
+        Ok(Prefetched {
+            calls: *enqueued.as_ref().unwrap_or(&0),
+            outcome: HintOutcome::of(enqueued.map(drop))?,
+        })
     }
 }
 
@@ -210,8 +173,6 @@ pub(crate) fn prefetch(
         stream.runtime().check_location(location)?;
         return Ok(0);
     };
-    // A prefetch that is left out makes no call that would ask.
-    fork::check("prefetch")?;
     for part in parts {
         stream.check_runtime(part.device(), stranger)?;
     }
@@ -255,7 +216,7 @@ pub(crate) fn prefetch(
         // After a failure a part may be enqueued.
         match Place::of(location).filter(|_| enqueued.is_ok()) {
             Some(place) => raw.moved(bytes, place, (inner, before)),
-            None => raw.pages.touched(By::Unknown),
+            None => raw.pages.lost(),
         }
     }
     enqueued?;

@@ -145,11 +145,7 @@ macro_rules! hints_by_ordinal {
                 }
             }
 
-            /// Migrates the buffer to the host, on the library's stream of the buffer's device.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`prefetch_to_device`](Self::prefetch_to_device).
+            /// Migrates the buffer to the host, as [`prefetch_to_device`](Self::prefetch_to_device) does.
             ///
             /// # Errors
             ///

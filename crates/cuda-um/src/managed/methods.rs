@@ -10,16 +10,11 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::migrate;
-use crate::managed::residency::Residency;
 
 macro_rules! hints {
     ([$($generics:tt)*] $memory:ty) => {
         impl<$($generics)*> $memory {
-            /// Migrates the elements to a location, on the library's stream of the device.
-            ///
-            /// # Ordering
-            ///
-            /// The same as for [`prefetch_on`](Self::prefetch_on).
+            /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the device.
             ///
             /// # Errors
             ///
@@ -76,7 +71,7 @@ macro_rules! hints {
                 HintOutcome::of(self.as_view().advise_or_refuse(advice))
             }
 
-            /// Returns the known locations of the pages: parts with one location each, in order. Memory that does not migrate has one.
+            /// Returns the location of all pages after all enqueued work, if it is known, and is one. Memory that does not migrate has one.
             ///
             /// The library keeps one location for all pages of a buffer, by its own calls, and leaves out prefetches that would move
             /// nothing. Nothing is known of buffers that share a block of 2 MiB with others, and of any buffer of a device once
@@ -89,8 +84,7 @@ macro_rules! hints {
             /// use cuda_um::{Location, UnifiedBuffer};
             ///
             /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
-            /// let parts = data.residency()?;
-            /// assert_eq!((parts.len(), parts[0].location), (1, Some(Location::Device(0))));
+            /// assert_eq!(data.residency()?, Some(Location::Device(0)));
             /// # Ok::<(), cuda_um::Error>(())
             /// ```
             ///
@@ -98,8 +92,8 @@ macro_rules! hints {
             ///
             /// The errors of `cudaMemGetLocationInfo`.
             #[doc(alias = "cudaMemGetLocationInfo")]
-            pub fn residency(&self) -> Result<Vec<Residency>> {
-                self.as_view().locations()
+            pub fn residency(&self) -> Result<Option<Location>> {
+                self.as_view().location()
             }
         }
     };

@@ -6,7 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::resource::location::{BLOCK, By, Place};
+use crate::resource::location::{BLOCK, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
 
@@ -27,92 +27,55 @@ pub struct RangeAttributes {
     pub last_prefetch: Option<Location>,
 }
 
-/// The location of a part of a buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Residency {
-    /// The part, in bytes from the start of the buffer.
-    pub bytes: Range<usize>,
-    /// The location after all enqueued work. `None` if it is unknown: the part is in a 2 MiB block that buffers share, its pages are in
-    /// different places, or pending work or a host guard may still move it.
-    pub location: Option<Location>,
-}
-
 /// The value with which CUDA marks the absence of a further processor.
 const NO_DEVICE: i32 = -2;
 
 impl<T> View<'_, T> {
-    pub(super) fn locations(&self) -> Result<Vec<Residency>> {
-        let all = 0..self.size_bytes();
-        if all.is_empty() {
-            return Ok(Vec::new());
+    pub(super) fn location(&self) -> Result<Option<Location>> {
+        let raw = self.raw;
+        if self.is_empty() {
+            return Ok(None);
         }
-        if !self.raw.migrates() {
-            let location = Some(match self.raw.is_device_memory() {
+        if !raw.migrates() {
+            return Ok(Some(match raw.is_device_memory() {
                 true => self.device().into(),
                 false => Location::Host,
-            });
-            return Ok(vec![Residency {
-                bytes: all,
-                location,
-            }]);
+            }));
         }
-        let raw = self.raw;
-        if !self.device().api().has_location_info() {
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        if !api.has_location_info() {
             let place = raw.pages.place().filter(|place| raw.is_known_at(*place));
-            return Ok(vec![Residency {
-                bytes: all,
-                location: place.map(Location::from),
-            }]);
+            return Ok(place.map(Location::from));
         }
         for used in raw.in_flight.before(Access::Read) {
             used.wait()?;
         }
         // Pending work of other buffers may still move the blocks that they share with this one.
-        let is_sure = raw.is_located() || self.device().state().driver.is_known_idle();
+        let is_sure = raw.is_located || self.device().state().driver.is_known_idle();
         let is_last = !raw.in_flight.is_read_beside(None);
         let before = raw.pages.before();
-        let mut parts: Vec<Residency> = Vec::new();
-        for bytes in self.blocks() {
-            let place = self.ask(&bytes)?;
-            let place = place.filter(|place| is_sure && is_last && raw.pages.keeps(*place));
-            let location = place.map(Location::from);
-            match parts.last_mut() {
-                Some(last) if last.location == location => last.bytes.end = bytes.end,
-                _ => parts.push(Residency { bytes, location }),
-            }
-        }
-        let one = match &parts[..] {
-            [one] => one.location.and_then(Place::of),
-            _ => None,
-        };
-        let is_whole = all.len() == raw.bytes();
-        match one {
+        // The driver tells where most pages of a range are, so it is asked for each block of 2 MiB.
+        let Range { start, end } = raw.address_range(&self.bytes());
+        let mut asked = (start.addr() / BLOCK..end.addr().div_ceil(BLOCK)).map(|block| {
+            let from = start.with_addr((block * BLOCK).max(start.addr()));
+            let to = start.with_addr(((block + 1) * BLOCK).min(end.addr()));
+            // SAFETY: the range is a part of this buffer's live managed memory.
+            unsafe { api.location_info(ordinal, from..to) }
+        });
+        let first = asked.next().transpose()?.flatten();
+        let is_one = asked.try_fold(true, |is_one, at| Ok::<_, Error>(is_one && at? == first))?;
+        let place = first.filter(|_| is_one && is_sure && is_last);
+        let place = place
+            .and_then(Place::of)
+            .filter(|place| raw.pages.keeps(*place));
+        let is_whole = self.size_bytes() == raw.bytes();
+        match place {
             Some(place) => raw
                 .pages
-                .moved(before, place, (is_whole, raw.is_located(), is_last)),
-            None => raw.pages.touched(By::Unknown),
+                .moved(before, place, (is_whole, raw.is_located, is_last)),
+            None => raw.pages.lost(),
         }
-        Ok(parts)
-    }
-
-    /// The bytes of the view in each block of 2 MiB.
-    fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
-        let (start, bytes) = (self.as_ptr().addr(), self.size_bytes());
-        let blocks = start / BLOCK..(start + bytes).div_ceil(BLOCK);
-        blocks.map(move |block| {
-            (block * BLOCK).saturating_sub(start)..((block + 1) * BLOCK - start).min(bytes)
-        })
-    }
-
-    /// Asks the driver for the location of a part.
-    fn ask(&self, bytes: &Range<usize>) -> Result<Option<Place>> {
-        let device = self.device();
-        let start = self.as_ptr().cast_mut().cast::<u8>();
-        let range = start.wrapping_add(bytes.start)..start.wrapping_add(bytes.end);
-        // SAFETY: the range is a part of this buffer's live managed memory.
-        let location = unsafe { device.api().location_info(device.ordinal(), range) }?;
-        Ok(location.and_then(Place::of))
+        Ok(place.map(Location::from))
     }
 }
 

@@ -10,16 +10,18 @@ use crate::context::observer;
 use crate::context::op::What;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{Part, SlabInfo};
-use crate::context::tracker::{Access, InFlight};
+use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::label::{Label, Name, Title};
-use crate::resource::block::{Address, Block};
+use crate::resource::block::{Address, Block, Uses};
+use crate::resource::existing::Existing;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
 use crate::resource::location::{Before, Place, Whereabouts, owns_blocks};
-use crate::resource::owner::{Empty, Owner, Traits};
+use crate::resource::owner::{Owner, Traits};
 use crate::resource::placement::Chosen;
+use crate::resource::pool::default;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::TypeId;
 use std::ops::Range;
@@ -35,36 +37,27 @@ pub struct Allocation {
     // The next four are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
     home: usize,
-    is_located: bool,
+    /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
+    pub(crate) is_located: bool,
     is_special: bool,
     /// False once the memory is on its way back to the owner, or is leaked.
     is_owned: bool,
     id: u64,
-    pub(crate) in_flight: InFlight,
+    pub(crate) in_flight: Uses,
     /// Where the pages are, for memory that migrates.
     pub(crate) pages: Whereabouts,
-    /// The decision for the memory of a unified buffer.
-    chosen: Option<Chosen>,
+    /// The decision that led to the memory of a unified buffer.
+    pub(crate) chosen: Option<Chosen>,
     label: Option<Label>,
     name: Option<Name>,
     /// True for a read-only import.
     is_read_only: bool,
-    /// True for memory that no resource of the caller's choice allocated.
-    is_default: bool,
 }
 
 impl Allocation {
     /// Makes an allocation of `bytes` at `address`, which `owner` frees.
     pub(crate) fn new(owner: Arc<dyn Owner>, address: Address, bytes: usize) -> Self {
-        let block = Block {
-            address,
-            bytes,
-            reserved_bytes: bytes,
-            class: None,
-            // No page is there yet.
-            is_away: true,
-        };
-        Self::of_block(owner, None, block, InFlight::default())
+        Self::of_block(owner, None, Block::new(address, bytes), Uses::of(None))
     }
 
     /// Makes an allocation of a block, which work of its former owners may still use.
@@ -72,7 +65,7 @@ impl Allocation {
         owner: Arc<dyn Owner>,
         device: Option<Device>,
         block: Block,
-        in_flight: InFlight,
+        in_flight: Uses,
     ) -> Self {
         let Traits {
             device: state,
@@ -81,10 +74,10 @@ impl Allocation {
         } = owner.traits();
         let (kind, home) = (*kind, state.identity());
         let pages = Whereabouts::new(Place::Device(state.ordinal), block.is_away);
-        let start = block.address.host.as_ptr().addr();
-        let reserved_end = start + block.reserved_bytes;
+        let start = block.at();
+        let addresses = start..start + block.bytes;
         let is_located =
-            kind == MemoryKind::Managed && owns_blocks(&(start..start + block.bytes), reserved_end);
+            kind == MemoryKind::Managed && owns_blocks(&addresses, start + block.reserved_bytes);
         let mut made = Self {
             owner,
             device,
@@ -101,7 +94,6 @@ impl Allocation {
             label: None,
             name: None,
             is_read_only: false,
-            is_default: false,
         };
         made.rate();
         made
@@ -119,17 +111,10 @@ impl Allocation {
         self.is_special = self.is_read_only || !is_mapped;
     }
 
-    /// Marks memory that the library took from the default of the device.
-    pub(crate) fn set_default(&mut self) {
-        self.is_default = true;
-    }
-
-    /// Allocates from the resource of this memory; `None` if the caller chose none.
-    pub(crate) fn allocate_again(&self, bytes: usize) -> Option<Result<Self>> {
-        match self.is_default {
-            true => None,
-            false => Arc::clone(&self.owner).allocate_again(self.device(), bytes),
-        }
+    /// Allocates from the resource of this memory, or of the default of a kind, if it is of the caller or of another library.
+    pub(crate) fn allocate_again(&self, kind: MemoryKind, bytes: usize) -> Result<Self> {
+        let again = Arc::clone(&self.owner).allocate_again(self.device(), bytes);
+        again.unwrap_or_else(|| default::allocate(self.device(), kind, bytes))
     }
 
     /// Refuses all writes from now on.
@@ -144,20 +129,19 @@ impl Allocation {
     pub(crate) fn check_write(&self) -> Result<()> {
         match self.is_read_only {
             false => Ok(()),
-            true => Err(self.read_only_error()),
-        }
-    }
-
-    #[cold]
-    fn read_only_error(&self) -> Error {
-        Error::ReadOnly {
-            what: self.title().to_string(),
+            true => Err(Error::ReadOnly {
+                what: self.title().to_string(),
+            }),
         }
     }
 
     /// Makes an allocation of no bytes, for which no CUDA function is called.
     pub(crate) fn empty<T>(device: &Device) -> Self {
-        let owner = Empty(Traits::of(device.state(), MemoryKind::Pinned, "empty"));
+        let traits = Traits {
+            free_waits: false,
+            ..Traits::of(device.state(), MemoryKind::Pinned, "empty")
+        };
+        let owner = Existing::new(traits, |_, _| Ok(None));
         let nowhere = NonNull::<T>::dangling().cast();
         Self::new(Arc::new(owner), Address::of_host(nowhere), 0).of(device)
     }
@@ -167,16 +151,6 @@ impl Allocation {
         self.block.address.device = Some(device);
         self.rate();
         self
-    }
-
-    /// Sets the decision that led to the memory.
-    pub(crate) fn set_chosen(&mut self, chosen: Chosen) {
-        self.chosen = Some(chosen);
-    }
-
-    /// The decision that led to the memory of a unified buffer.
-    pub(crate) fn chosen(&self) -> Option<&Chosen> {
-        self.chosen.as_ref()
     }
 
     /// The kind of memory in words, with the reason if the library selected it.
@@ -210,6 +184,10 @@ impl Allocation {
         self.block.address.slab
     }
 
+    pub(crate) fn traits(&self) -> &Traits {
+        self.owner.traits()
+    }
+
     /// Must be called before CUDA receives advice for a range of the addresses: a pool undoes the advice before the memory has another
     /// owner.
     pub(crate) fn track_advice(
@@ -228,7 +206,7 @@ impl Allocation {
     }
 
     fn state(&self) -> &Arc<DeviceState> {
-        self.owner.device()
+        &self.traits().device
     }
 
     /// A range of bytes as a part of an operation.
@@ -285,11 +263,6 @@ impl Allocation {
         self.left_device_for(place);
     }
 
-    /// Returns true if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
-    pub(crate) fn is_located(&self) -> bool {
-        self.is_located
-    }
-
     /// Returns true if all pages are known to be at the place.
     #[inline]
     pub(crate) fn is_known_at(&self, place: Place) -> bool {
@@ -339,7 +312,7 @@ impl Allocation {
 
     /// Returns true if pages migrate: by faults, prefetches and advice.
     pub(crate) fn migrates(&self) -> bool {
-        migrates(self.kind())
+        matches!(self.kind(), MemoryKind::Managed | MemoryKind::System)
     }
 
     /// Returns true if the host may use the address when no other work does, and copies by itself. It also does for no bytes.
@@ -352,29 +325,9 @@ impl Allocation {
         self.kind() == MemoryKind::Device
     }
 
-    /// Returns false for memory that other devices cannot access even if they can access memory from `cudaMalloc`.
-    pub(crate) fn is_open_to_peers(&self) -> bool {
-        self.owner.traits().is_open_to_peers
-    }
-
     /// Returns true for the memory of an object of this type, which [`close`](Self::close) returns.
     pub(crate) fn holds<T: 'static>(&self) -> bool {
         self.owner.holds(TypeId::of::<T>())
-    }
-
-    /// Returns true for memory of another library.
-    pub(crate) fn is_imported(&self) -> bool {
-        self.owner.traits().is_imported
-    }
-
-    /// Returns true if kernels of any device of the runtime may use the memory; system memory, of any device with pageable memory access.
-    pub(crate) fn is_for_all_devices(&self) -> bool {
-        self.migrates() || self.bytes() == 0
-    }
-
-    /// The name of the kind of memory, for traces and errors.
-    pub(crate) fn name_of_kind(&self) -> &'static str {
-        self.owner.traits().name
     }
 
     /// The gate, if host access to this memory must keep a device idle.
@@ -397,8 +350,4 @@ impl Allocation {
             label: self.label,
         }
     }
-}
-
-fn migrates(kind: MemoryKind) -> bool {
-    matches!(kind, MemoryKind::Managed | MemoryKind::System)
 }

@@ -6,20 +6,13 @@ use crate::context::foreign_owner::ForeignOwner;
 use crate::driver::foreign::PointerProperties;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block};
+use crate::resource::block::Address;
+use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::owner::{Held, Owner, Traits};
+use crate::resource::owner::Traits;
 use cuda_um_sys::cudaMemoryType;
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// The owner of imported memory.
-struct Imported {
-    traits: Traits,
-    /// Leaked unless the memory is freed.
-    owner: ManuallyDrop<ForeignOwner>,
-}
 
 /// A range of memory of another library.
 #[derive(Clone, Copy)]
@@ -54,16 +47,17 @@ impl Foreign {
             MemoryKind::Device => "imported device",
             _ => "imported pinned",
         };
-        let imported = Imported {
-            traits: Traits {
-                is_imported: true,
-                free_waits: false,
-                // Device memory may be of a driver's pool, which only its own device may use.
-                is_open_to_peers: self.kind != MemoryKind::Device,
-                ..Traits::of(device.state(), self.kind, name)
-            },
-            owner: ManuallyDrop::new(owner),
+        let traits = Traits {
+            is_imported: true,
+            free_waits: false,
+            // Device memory may be of a driver's pool, which only its own device may use.
+            is_open_to_peers: self.kind != MemoryKind::Device,
+            ..Traits::of(device.state(), self.kind, name)
         };
+        let imported = Existing::new(traits, move |_, _| {
+            drop(owner);
+            Ok(None)
+        });
         let allocation = Allocation::new(Arc::new(imported), address, self.bytes).of(device);
         Ok(match self.is_read_only {
             true => allocation.read_only(),
@@ -168,16 +162,5 @@ fn kind_of(found: cudaMemoryType) -> Option<MemoryKind> {
         cudaMemoryType::cudaMemoryTypeDevice => Some(MemoryKind::Device),
         cudaMemoryType::cudaMemoryTypeHost => Some(MemoryKind::Pinned),
         _ => None,
-    }
-}
-
-impl Owner for Imported {
-    fn traits(&self) -> &Traits {
-        &self.traits
-    }
-
-    unsafe fn free(&self, _: &Block) -> Result<Held> {
-        self.owner.let_go();
-        Ok(None)
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::context::capture;
 use crate::context::exclusion::Closed;
-use crate::context::tracker::{Access, Use};
+use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::{By, Place};
+use crate::resource::location::Place;
 use std::ops::Range;
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
@@ -16,30 +16,6 @@ pub(crate) struct HostAccess<'a> {
     access: Access,
     call: &'static str,
     _closed: Option<Closed>,
-}
-
-impl<'a> HostAccess<'a> {
-    /// Begins the access, when no work is in its way.
-    fn begin(
-        raw: &'a Allocation,
-        bytes: &Range<usize>,
-        (access, call): (Access, &'static str),
-        closed: Option<Closed>,
-    ) -> Self {
-        raw.declare_host_access(bytes, access);
-        // The host's accesses may move its pages.
-        if raw.migrates() {
-            let by = By::of(Place::Host, access).unwrap_or(By::Unknown);
-            raw.pages.held(by);
-            raw.left_device_for(Place::Host);
-        }
-        Self {
-            raw,
-            access,
-            call,
-            _closed: closed,
-        }
-    }
 }
 
 impl Drop for HostAccess<'_> {
@@ -66,16 +42,6 @@ impl Allocation {
         }
     }
 
-    /// Refuses access in a child made by `fork`, writes of read-only memory, and memory that captured work of this thread uses.
-    fn check_host(&self, bytes: &Range<usize>, access: Access, call: &'static str) -> Result<()> {
-        // Access to idle memory makes no call of CUDA, which would ask.
-        fork::check("access by the host")?;
-        if access.is_write() {
-            self.check_write()?;
-        }
-        capture::refuse_host(|| self.part_of(bytes.clone(), access), call)
-    }
-
     /// Waits until the host may access a range of the memory. It may do so while the result is live and no new work is enqueued. `call` is the name
     /// of the host's call.
     pub(crate) fn wait_for_host(
@@ -84,43 +50,55 @@ impl Allocation {
         access: Access,
         call: &'static str,
     ) -> Result<HostAccess<'_>> {
-        self.check_host(bytes, access, call)?;
-        let closed = self
-            .gate()
-            .map(|gate| gate.close(self.title()))
-            .transpose()?;
-        self.in_flight
-            .before(access)
-            .iter()
-            .try_for_each(Use::wait)?;
-        self.in_flight.prune();
-        Ok(HostAccess::begin(self, bytes, (access, call), closed))
+        self.for_host(bytes, (access, call), true)
     }
 
-    /// Like [`wait_for_host`](Self::wait_for_host), without waiting: returns [`Error::Busy`] if a wait is needed.
-    pub(crate) fn try_for_host(
+    /// Like [`wait_for_host`](Self::wait_for_host); unless it `waits`, returns [`Error::Busy`] if a wait is needed.
+    pub(crate) fn for_host(
         &self,
         bytes: &Range<usize>,
-        access: Access,
-        call: &'static str,
+        (access, call): (Access, &'static str),
+        waits: bool,
     ) -> Result<HostAccess<'_>> {
-        self.check_host(bytes, access, call)?;
-        for used in self.in_flight.before(access) {
-            if !used.is_done()? {
+        // Access to idle memory makes no call of CUDA, which would ask.
+        fork::check("access by the host")?;
+        if access.is_write() {
+            self.check_write()?;
+        }
+        // Refuses memory that captured work of this thread uses.
+        capture::refuse_host(|| self.part_of(bytes.clone(), access), call)?;
+        let mut closed = None;
+        if waits {
+            let gate = self.gate();
+            closed = gate.map(|gate| gate.close(self.title())).transpose()?;
+        }
+        for used in &self.in_flight.before(access) {
+            if waits {
+                used.wait()?;
+            } else if !used.is_done()? {
+                let device = used.stream.ordinal();
                 return Err(Error::Busy {
                     what: self.title().to_string(),
-                    by: format!(
-                        "work on a stream of device {} uses it",
-                        used.stream.ordinal()
-                    ),
+                    by: format!("work on a stream of device {device} uses it"),
                 });
             }
         }
-        let closed = self
-            .gate()
-            .map(|gate| gate.try_close(self.title()))
-            .transpose()?;
+        if !waits {
+            let gate = self.gate();
+            closed = gate.map(|gate| gate.try_close(self.title())).transpose()?;
+        }
         self.in_flight.prune();
-        Ok(HostAccess::begin(self, bytes, (access, call), closed))
+        self.declare_host_access(bytes, access);
+        // The host's accesses may move its pages.
+        if self.migrates() {
+            self.pages.held(access);
+            self.left_device_for(Place::Host);
+        }
+        Ok(HostAccess {
+            raw: self,
+            access,
+            call,
+            _closed: closed,
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! Kinds of memory, and oversubscription.
 
+use crate::context::device::DeviceState;
+use crate::context::driver_state::ManagedBytes;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
 
@@ -60,12 +62,18 @@ pub enum Oversubscription {
     Allowed,
 }
 
-/// The memory that is in the way of an allocation.
-pub(crate) enum Used {
-    /// Managed bytes of this process.
-    Managed(usize),
-    /// Bytes of any kind, of all processes.
-    Any(usize),
+/// Counts managed bytes of a device. Refuses more of them in total than `limit`.
+pub(crate) fn reserve(
+    device: &DeviceState,
+    bytes: usize,
+    limit: Option<usize>,
+) -> Result<ManagedBytes> {
+    let reserved = device.driver.reserve(device.ordinal, bytes, limit);
+    reserved.map_err(|live| {
+        let used = format!("{live} bytes of managed memory live there");
+        let info = device.memory_info().unwrap_or_default();
+        would_oversubscribe((MemoryKind::Managed, device.ordinal), bytes, &used, info)
+    })
 }
 
 /// Refuses more than the free memory of the device.
@@ -73,21 +81,17 @@ pub(crate) fn check_room(memory: (MemoryKind, u32), bytes: usize, info: MemoryIn
     if bytes <= info.free_bytes {
         return Ok(());
     }
-    let used = Used::Any(info.total_bytes.saturating_sub(info.free_bytes));
-    Err(would_oversubscribe(memory, bytes, used, info))
+    let used = info.total_bytes.saturating_sub(info.free_bytes);
+    let used = format!("{used} bytes of it are in use");
+    Err(would_oversubscribe(memory, bytes, &used, info))
 }
 
-/// The error for an allocation that would oversubscribe the device.
-pub(crate) fn would_oversubscribe(
+fn would_oversubscribe(
     (kind, ordinal): (MemoryKind, u32),
     requested_bytes: usize,
-    used: Used,
+    used: &str,
     info: MemoryInfo,
 ) -> Error {
-    let used = match used {
-        Used::Managed(bytes) => format!("{bytes} bytes of managed memory live there"),
-        Used::Any(bytes) => format!("{bytes} bytes of it are in use"),
-    };
     Error::OutOfMemory {
         call: kind.call(),
         subject: format!(

@@ -8,9 +8,7 @@ use crate::context::tracked::Pages;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 
 /// The size of a block in bytes: the most that the driver migrates at once.
@@ -43,38 +41,14 @@ impl From<Place> for Location {
     }
 }
 
-/// A use of a buffer that may move its pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    /// A processor reads.
-    Reader(Place),
-    /// A processor writes.
-    Writer(Place),
-    /// Advice, or work that the library does not see.
-    Unknown,
-}
-
-impl By {
-    /// The use by a processor; `None` for a prefetch, which moves the pages itself.
-    pub(crate) fn of(place: Place, access: Access) -> Option<Self> {
-        match access {
-            Access::Read => Some(Self::Reader(place)),
-            Access::Write | Access::WritePart => Some(Self::Writer(place)),
-            Access::Move => None,
-        }
-    }
-}
-
 /// The location of a buffer's pages.
 pub(crate) struct Whereabouts {
     word: AtomicU64,
     home: Place,
-    /// The advice that the program has set for the buffer, or for parts of it.
-    advice: Mutex<Vec<(cudaMemoryAdvise, Location)>>,
 }
 
-/// The word: the known place of all pages (8 bits, 0 for none), three flags, the number of live host guards (16 bits), and a number that grows
-/// with each change (32 bits).
+/// The word: the known place of all pages (8 bits, 0 for none), flags, the number of live host guards (16 bits), and a number that grows with each
+/// change (32 bits).
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Word(u64);
 
@@ -83,6 +57,8 @@ const PLACE: u64 = 0xff;
 const AWAY: u64 = 1 << 8;
 /// The whole buffer is read-mostly: reads leave the pages in place.
 const READ_MOSTLY: u64 = 1 << 9;
+/// The program has given advice for the buffer, or for parts of it: a bit for each kind.
+const ADVISED: u64 = 0b111 << 10;
 const GUARD: u64 = 1 << 16;
 const GUARDS: u64 = 0xffff * GUARD;
 const CHANGE: u64 = 1 << 32;
@@ -114,16 +90,21 @@ impl Word {
         place == Place::Host || !self.has(GUARDS) || self.has(READ_MOSTLY)
     }
 
-    fn touched(self, by: By, home: Place) -> Self {
-        match by {
-            By::Reader(_) if self.has(READ_MOSTLY) => self,
-            By::Reader(place) | By::Writer(place) => {
+    fn touched(self, place: Place, access: Access, home: Place) -> Self {
+        match access {
+            // A prefetch records the destination of the pages itself.
+            Access::Move => self,
+            Access::Read if self.has(READ_MOSTLY) => self,
+            _ => {
                 let is_known = self.0 & PLACE == number(Some(place));
                 let kept = if is_known { self } else { self.at(None) };
                 kept.with(AWAY, self.has(AWAY) || place != home)
             }
-            By::Unknown => self.at(None).with(AWAY, true),
         }
+    }
+
+    fn lost(self) -> Self {
+        self.at(None).with(AWAY, true)
     }
 }
 
@@ -140,7 +121,6 @@ impl Whereabouts {
         Self {
             word: AtomicU64::new(Word(0).with(AWAY, is_away).0),
             home,
-            advice: Mutex::default(),
         }
     }
 
@@ -205,14 +185,19 @@ impl Whereabouts {
         });
     }
 
-    /// Records a use of the buffer that may move any part of it.
-    pub(crate) fn touched(&self, by: By) {
-        self.change(|word| word.touched(by, self.home));
+    /// Records that a processor uses the buffer, and may move any part of it.
+    pub(crate) fn touched(&self, place: Place, access: Access) {
+        self.change(|word| word.touched(place, access, self.home));
+    }
+
+    /// Records advice, or work that the library does not see.
+    pub(crate) fn lost(&self) {
+        self.change(Word::lost);
     }
 
     /// Records that the host may access the buffer from now on, until `let_go`.
-    pub(crate) fn held(&self, by: By) {
-        self.change(|word| Word(word.touched(by, self.home).0 + GUARD));
+    pub(crate) fn held(&self, access: Access) {
+        self.change(|word| Word(word.touched(Place::Host, access, self.home).0 + GUARD));
     }
 
     /// Records that a host guard was dropped.
@@ -224,9 +209,7 @@ impl Whereabouts {
     pub(crate) fn set_read_mostly(&self, is_set: bool) {
         self.change(|word| match is_set {
             true => word.with(READ_MOSTLY, true),
-            false => word
-                .with(READ_MOSTLY, false)
-                .touched(By::Unknown, self.home),
+            false => word.with(READ_MOSTLY, false).lost(),
         });
     }
 
@@ -239,7 +222,7 @@ impl Whereabouts {
     pub(crate) fn pages(&self) -> Pages {
         let word = self.word();
         Pages {
-            are_advised: !self.advice.lock().is_empty(),
+            are_advised: word.has(ADVISED),
             are_held: word.has(GUARDS),
             have_left: word.has(AWAY),
         }
@@ -251,26 +234,14 @@ impl Whereabouts {
         pages.are_held || pages.are_advised
     }
 
-    /// Records advice of the program. Only advice for the whole buffer ends earlier advice.
+    /// Records advice of the program. Only advice for the whole buffer ends earlier advice of its kind.
     pub(crate) fn advised(&self, advice: Advice, is_whole: bool) {
-        let (number, location) = advice.to_sys();
         // Odd numbers set advice; the even number that follows unsets it.
-        let set = cudaMemoryAdvise(number.0 - u32::from(number.0.is_multiple_of(2)));
-        let by_location = set == cudaMemoryAdvise::cudaMemAdviseSetAccessedBy;
-        let list = &mut self.advice.lock();
-        let is_same = |old: &(_, _)| old.0 == set && (!by_location || old.1 == location);
-        if is_whole {
-            list.retain(|old| !is_same(old));
+        let (number, _) = advice.to_sys();
+        let flag = (ADVISED & ADVISED.wrapping_neg()) << ((number.0 - 1) / 2);
+        if advice.is_set() || is_whole {
+            self.change(|word| word.with(flag, advice.is_set()));
         }
-        if set == number && !list.contains(&(set, location)) {
-            list.push((set, location));
-        }
-    }
-
-    /// Takes back [`advised`](Self::advised): CUDA gives no advice for the memory.
-    pub(crate) fn refused(&self, advice: Advice) {
-        let refused = advice.to_sys();
-        self.advice.lock().retain(|old| *old != refused);
     }
 }
 
@@ -295,22 +266,17 @@ mod tests {
 
     #[test]
     fn what_was_moved_is_there_until_another_processor_touches_it() {
-        for (by, stays, is_away) in [
-            (By::Reader(GPU), true, false),
-            (By::Writer(GPU), true, false),
-            (By::Reader(Place::Device(1)), false, true),
-            (By::Reader(Place::Host), false, true),
-            (By::Writer(Place::Host), false, true),
-            (By::Unknown, false, true),
-        ] {
-            let pages = moved();
-            pages.touched(by);
-            assert_eq!(
-                (pages.is_at(GPU), pages.is_away()),
-                (stays, is_away),
-                "{by:?}"
-            );
+        for (place, stays) in [(GPU, true), (Place::Device(1), false), (Place::Host, false)] {
+            for access in [Access::Read, Access::Write] {
+                let pages = moved();
+                pages.touched(place, access);
+                let found = (pages.is_at(GPU), pages.is_away());
+                assert_eq!(found, (stays, !stays), "{access:?} by {place:?}");
+            }
         }
+        let pages = moved();
+        pages.lost();
+        assert_eq!((pages.place(), pages.is_away()), (None, true));
     }
 
     #[test]
@@ -328,7 +294,7 @@ mod tests {
     fn nothing_is_known_of_shared_blocks_or_beside_other_uses() {
         let pages = moved();
         let before = pages.before();
-        pages.touched(By::Writer(Place::Device(1)));
+        pages.touched(Place::Device(1), Access::Write);
         pages.moved(before, GPU, ALL);
         assert_eq!(
             (pages.place(), pages.is_away()),
@@ -355,12 +321,12 @@ mod tests {
     #[test]
     fn a_live_guard_may_take_pages_back_unless_they_are_read_mostly() {
         let pages = moved();
-        pages.held(By::Reader(Place::Host));
+        pages.held(Access::Read);
         pages.moved(pages.before(), GPU, ALL);
         assert!(!pages.is_at(GPU) && pages.pages().are_held);
         pages.set_read_mostly(true);
         pages.moved(pages.before(), GPU, ALL);
-        pages.touched(By::Reader(Place::Host));
+        pages.touched(Place::Host, Access::Read);
         pages.let_go();
         assert!(pages.is_at(GPU) && !pages.pages().are_held);
         pages.set_read_mostly(false);
@@ -370,16 +336,15 @@ mod tests {
     #[test]
     fn advice_for_the_whole_buffer_ends_earlier_advice() {
         let pages = moved();
-        let by = |ordinal| Advice::SetAccessedBy(Location::Device(ordinal));
-        pages.advised(by(0), false);
-        pages.advised(by(1), true);
-        pages.advised(Advice::UnsetAccessedBy(Location::Device(0)), false);
-        pages.advised(Advice::UnsetAccessedBy(Location::Device(1)), true);
+        let set = Advice::SetAccessedBy(Location::Device(0));
+        let unset = Advice::UnsetAccessedBy(Location::Device(0));
+        pages.advised(set, false);
+        pages.advised(unset, false);
         assert!(pages.is_left_to_program());
-        pages.advised(Advice::UnsetAccessedBy(Location::Device(0)), true);
+        pages.advised(unset, true);
         assert!(!pages.is_left_to_program());
         pages.advised(Advice::SetReadMostly, true);
-        pages.refused(Advice::SetReadMostly);
-        assert!(!pages.is_left_to_program());
+        pages.advised(unset, true);
+        assert!(pages.is_left_to_program());
     }
 }

@@ -3,16 +3,14 @@
 
 use crate::context::device::{Device, DeviceState};
 use crate::context::reclaim::{Deferred, Which};
-use crate::context::tracker::{Access, InFlight};
+use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::Block;
+use crate::resource::block::{Block, Uses};
 use crate::resource::kind::MemoryKind;
-use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::{Any, TypeId};
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,12 +57,7 @@ impl Traits {
 pub(crate) trait Owner: Send + Sync {
     fn traits(&self) -> &Traits;
 
-    fn device(&self) -> &Arc<DeviceState> {
-        &self.traits().device
-    }
-
-    /// Allocates from the resource of the memory, as its [`Allocate`](crate::resource::memory_resource::Allocate) does; `None` if the memory is
-    /// of the caller or of another library.
+    /// Allocates from the resource of the memory; `None` if the memory is of the caller or of another library.
     fn allocate_again(
         self: Arc<Self>,
         _device: &Device,
@@ -110,46 +103,11 @@ pub(crate) trait Owner: Send + Sync {
     }
 }
 
-/// The owner of no memory, for buffers without elements.
-pub(crate) struct Empty(pub(crate) Traits);
-
-impl Owner for Empty {
-    fn traits(&self) -> &Traits {
-        &self.0
-    }
-
-    unsafe fn free(&self, _: &Block) -> Result<Held> {
-        Ok(None)
-    }
-
-    unsafe fn release(&self, _: Released<'_>) {}
-}
-
-/// The object that contains the memory of an owner, if it is not borrowed. It is leaked unless the memory is freed.
-pub(crate) struct Holder(Mutex<Option<ManuallyDrop<Box<dyn Any + Send + Sync>>>>);
-
-impl Holder {
-    pub(crate) fn new(held: Held) -> Self {
-        Self(Mutex::new(held.map(ManuallyDrop::new)))
-    }
-
-    pub(crate) fn take(&self) -> Held {
-        self.0.lock().take().map(ManuallyDrop::into_inner)
-    }
-
-    /// Returns true if the object is of this type.
-    pub(crate) fn is(&self, this: TypeId) -> bool {
-        let held = self.0.lock();
-        held.as_ref()
-            .is_some_and(|held| (***held).type_id() == this)
-    }
-}
-
 /// Memory on its way back to its owner.
 pub(crate) struct Released<'a> {
     pub(crate) owner: &'a Arc<dyn Owner>,
     pub(crate) block: Block,
-    pub(crate) in_flight: InFlight,
+    pub(crate) uses: Uses,
     /// The id of the buffer, for events.
     pub(crate) buffer: u64,
 }
@@ -168,7 +126,7 @@ impl Released<'_> {
             free_waits,
             ..
         } = owner.traits();
-        let uses = self.in_flight.before(Access::Write);
+        let uses = self.uses.before(Access::Write);
         let calls = !uses.is_empty() || *free_waits;
         let tolerant = calls.then(|| device.api.tolerate_captures());
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));

@@ -29,7 +29,8 @@ impl PinnedPages {
     ///
     /// # Errors
     ///
-    /// Those of `cudaHostAlloc`, which also allocates what the system cannot map and what CUDA does not register.
+    /// Those of `cudaHostAlloc`, which also allocates what the system cannot map and what CUDA does not register; a sticky error of
+    /// `cudaHostRegister`.
     pub(crate) fn allocate(
         api: &Api,
         ordinal: u32,
@@ -48,10 +49,13 @@ impl PinnedPages {
             match unsafe { api.host_register(ordinal, address, bytes, mapped) } {
                 Ok(()) => return Ok(pages),
                 Err(error) => {
-                    crate::telemetry::debug!(%error, "huge pages are not registered: cudaHostAlloc allocates");
                     // CUDA may report a failure of earlier work although the call succeeded, so this unregisters as well.
                     // SAFETY: nothing uses the new memory.
                     let _ = unsafe { pages.free(api, ordinal) };
+                    if error.is_sticky() {
+                        return Err(error);
+                    }
+                    crate::telemetry::debug!(%error, "huge pages are not registered: cudaHostAlloc allocates");
                 }
             }
         }

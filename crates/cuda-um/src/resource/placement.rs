@@ -5,9 +5,9 @@ use crate::context::device::Device;
 use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
+use crate::error::{Error, Result};
 use crate::resource::kind::MemoryKind;
 use std::fmt;
-use std::time::Duration;
 
 /// The expected use of a buffer, as far as the caller knows it.
 ///
@@ -41,8 +41,9 @@ pub enum AccessPattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
-    /// The library selects the memory by the [`AccessPattern`], the size and the machine's cost model; it selects mapped memory on a device
-    /// whose managed memory is poor ([`Device::managed_memory_obstacle`]).
+    /// The library selects the memory by the [`AccessPattern`] and the size: mapped memory for [`StreamOnce`](AccessPattern::StreamOnce) and
+    /// [`ReadBack`](AccessPattern::ReadBack) up to 64 MiB (of any size on an integrated device), and for all patterns on a device whose
+    /// managed memory is poor ([`Device::managed_memory_obstacle`]); otherwise managed memory.
     #[default]
     Auto,
     /// Managed memory ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)): pages migrate to
@@ -81,10 +82,18 @@ impl fmt::Display for Placed {
     }
 }
 
+/// The largest buffers that [`Placement::Auto`] maps, by pattern, in bytes: one use over the link takes less time than copies. On an integrated
+/// device, whose kernels use the memory of the host in any case, larger ones as well. Measured by `um_bench --only round_trip`.
+const MAPPED: [(AccessPattern, usize); 2] = [
+    (AccessPattern::StreamOnce, 64 << 20),
+    (AccessPattern::ReadBack, 64 << 20),
+];
+
 /// The placement decision that a buffer stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
     pub(crate) pattern: AccessPattern,
+    pub(crate) kind: MemoryKind,
     pub(crate) why: Why,
     /// The data of the caller that were copied, because the device cannot access them.
     pub(crate) copy_of: Option<Origin>,
@@ -101,29 +110,85 @@ pub(crate) enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Why {
     /// Memory of a resource that the caller passed.
-    Resource(MemoryKind),
-    AskedManaged,
-    AskedMapped,
-    AskedSystem,
+    Resource,
+    Asked,
     /// System memory, which is data of the caller.
     Adopted(Origin),
-    /// Managed memory, because the pattern requires it.
+    /// Managed memory, because of the pattern.
     Pattern,
     /// Mapped memory, because managed memory is poor: [`Device::managed_memory_obstacle`].
     Poor,
+    /// Mapped memory, because of the pattern and the size.
+    Mapped,
+    /// Managed memory, because of the size.
+    TooLarge(usize),
     CannotMap,
-    Cost {
-        managed: Duration,
-        mapped: Duration,
-    },
 }
 
 impl Chosen {
+    /// Decides for a buffer of `bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`] if the requested memory is not available on the device.
+    pub(crate) fn new(
+        device: &Device,
+        bytes: usize,
+        placement: Placement,
+        pattern: AccessPattern,
+    ) -> Result<Self> {
+        let can = device.capabilities();
+        let can_map = can.map_host_memory && can.unified_addressing;
+        let most = MAPPED.iter().find(|(mapped, _)| *mapped == pattern);
+        let (kind, why) = match (placement, most) {
+            (Placement::Managed, _) => (MemoryKind::Managed, Why::Asked),
+            (Placement::Mapped, _) if can_map => (MemoryKind::Pinned, Why::Asked),
+            (Placement::Mapped, _) => {
+                let (ordinal, name) = (device.ordinal(), device.name());
+                return Err(Error::NotSupported {
+                    what: "mapped memory at the host's own address".to_owned(),
+                    needs: "a device that maps host memory, with unified addressing".to_owned(),
+                    have: format!("device {ordinal} ({name}), which cannot"),
+                });
+            }
+            (Placement::System, _) => {
+                device.state().check_pageable_access("system memory")?;
+                (MemoryKind::System, Why::Asked)
+            }
+            (Placement::Auto, _) if can_map && device.managed_memory_obstacle().is_some() => {
+                (MemoryKind::Pinned, Why::Poor)
+            }
+            (Placement::Auto, None) => (MemoryKind::Managed, Why::Pattern),
+            (Placement::Auto, _) if !can_map => (MemoryKind::Managed, Why::CannotMap),
+            (Placement::Auto, Some((_, most))) if bytes > *most && !can.integrated => {
+                (MemoryKind::Managed, Why::TooLarge(*most))
+            }
+            (Placement::Auto, _) => (MemoryKind::Pinned, Why::Mapped),
+        };
+        Ok(Self {
+            pattern,
+            kind,
+            why,
+            copy_of: None,
+        })
+    }
+
     /// The decision for a buffer in memory of a resource.
     pub(crate) fn of_a_resource(kind: MemoryKind) -> Self {
         Self {
             pattern: AccessPattern::General,
-            why: Why::Resource(kind),
+            kind,
+            why: Why::Resource,
+            copy_of: None,
+        }
+    }
+
+    /// The decision for data of the caller.
+    pub(crate) fn adopted(pattern: AccessPattern, origin: Origin) -> Self {
+        Self {
+            pattern,
+            kind: MemoryKind::System,
+            why: Why::Adopted(origin),
             copy_of: None,
         }
     }
@@ -132,7 +197,7 @@ impl Chosen {
     pub(crate) fn again(self) -> Self {
         Self {
             why: match self.why {
-                Why::Adopted(_) => Why::Resource(MemoryKind::System),
+                Why::Adopted(_) => Why::Resource,
                 why => why,
             },
             copy_of: None,
@@ -140,68 +205,53 @@ impl Chosen {
         }
     }
 
-    pub(crate) fn kind(&self) -> MemoryKind {
-        match self.why {
-            Why::AskedMapped | Why::Poor => MemoryKind::Pinned,
-            Why::Cost { managed, mapped } if mapped < managed => MemoryKind::Pinned,
-            Why::Resource(kind) => kind,
-            Why::AskedSystem | Why::Adopted(_) => MemoryKind::System,
-            _ => MemoryKind::Managed,
-        }
-    }
-
     /// Returns the advice that the decision implies, if the device accepts advice.
     pub(crate) fn advice(&self, device: &Device) -> Option<Advice> {
-        let takes =
-            self.kind() != MemoryKind::Pinned && device.capabilities().concurrent_managed_access;
-        match self.pattern {
-            AccessPattern::ReadMostly => Some(Advice::SetReadMostly),
-            AccessPattern::DeviceResident => {
-                Some(Advice::SetPreferredLocation(Location::from(device)))
+        let advice = match self.pattern {
+            AccessPattern::ReadMostly => Advice::SetReadMostly,
+            AccessPattern::DeviceResident => Advice::SetPreferredLocation(Location::from(device)),
+            AccessPattern::General | AccessPattern::ReadBack | AccessPattern::StreamOnce => {
+                return None;
             }
-            AccessPattern::General | AccessPattern::ReadBack | AccessPattern::StreamOnce => None,
-        }
-        .filter(|_| takes)
+        };
+        let takes = device.capabilities().concurrent_managed_access;
+        (takes && self.kind != MemoryKind::Pinned).then_some(advice)
     }
 
     pub(crate) fn in_words(&self, device: &Device) -> Placed {
-        let advice = self.advice(device);
+        let (advice, name) = (self.advice(device), device.name());
         let mut reason = match (self.why, advice) {
-            (Why::Resource(_), _) => {
+            (Why::Resource, _) => {
                 "of the pool, memory resource or other library that it comes from".to_owned()
             }
-            (Why::AskedManaged | Why::AskedMapped | Why::AskedSystem, _) => {
-                "as asked for".to_owned()
-            }
+            (Why::Asked, _) => "as asked for".to_owned(),
             (Why::Adopted(origin), _) => format!("the caller's {origin} itself, without a copy"),
             (Why::Poor, _) => match device.managed_memory_obstacle() {
                 Some(obstacle) => format!("since {obstacle}"),
                 None => "since managed memory is poor".to_owned(),
             },
-            (Why::CannotMap, _) => format!("since {} cannot map host memory", device.name()),
+            (Why::CannotMap, _) => format!("since {name} cannot map host memory"),
+            (Why::Mapped, _) => {
+                "since one use over the link takes less time than copies".to_owned()
+            }
+            (Why::TooLarge(most), _) => {
+                format!("since copies take less time than the link above {most} bytes")
+            }
             (Why::Pattern, Some(advice)) => format!("with the advice {advice:?}"),
             (Why::Pattern, None) if self.pattern == AccessPattern::General => {
                 "since the pattern says nothing".to_owned()
             }
             (Why::Pattern, None) => {
-                format!(
-                    "without advice: {} has no concurrent managed access",
-                    device.name()
-                )
+                format!("without advice: {name} has no concurrent managed access")
             }
-            (Why::Cost { managed, mapped }, _) => format!(
-                "since a use takes about {mapped:.1?} in mapped and {managed:.1?} in managed memory (cost model: {})",
-                device.cost_model().source
-            ),
         };
         if let Some(origin) = self.copy_of {
             reason += &format!(
-                "; a copy of the caller's {origin}, since {} has no pageable memory access",
-                device.name()
+                "; a copy of the caller's {origin}, since {name} has no pageable memory access"
             );
         }
         Placed {
-            placement: match self.kind() {
+            placement: match self.kind {
                 MemoryKind::Pinned => Placement::Mapped,
                 MemoryKind::System => Placement::System,
                 _ => Placement::Managed,

@@ -6,8 +6,6 @@ pub(crate) mod advised;
 mod class;
 pub(crate) mod default;
 mod driver;
-mod driver_pool;
-mod free_block;
 mod heap;
 #[cfg(all(test, not(cuda_um_loom)))]
 mod heap_properties;
@@ -18,12 +16,12 @@ mod shard;
 mod shared;
 mod slabs;
 
-pub use crate::resource::pool::driver_pool::DriverPool;
+pub use crate::resource::pool::driver::DriverPool;
 pub use crate::resource::pool::slabs::Pool;
 
-use crate::context::device::DeviceState;
 use crate::error::{Error, Result};
 use crate::resource::kind::Oversubscription;
+use crate::resource::owner::Traits;
 use crate::resource::pool::class::CHUNK;
 
 /// Options of a [`Pool`] or a [`DriverPool`].
@@ -33,6 +31,8 @@ pub struct PoolOptions {
     limit_bytes: Option<usize>,
     keep_bytes: Option<usize>,
     oversubscription: Oversubscription,
+    /// True for a pool of a device's own.
+    is_default: bool,
 }
 
 /// Statistics of a pool.
@@ -65,6 +65,7 @@ impl Default for PoolOptions {
             limit_bytes: None,
             keep_bytes: None,
             oversubscription: Oversubscription::default(),
+            is_default: false,
         }
     }
 }
@@ -122,8 +123,7 @@ impl PoolOptions {
 /// The error for an allocation that exceeds the headroom below the pool's limit, `room` bytes.
 fn beyond_limit(
     call: &'static str,
-    what: &str,
-    device: &DeviceState,
+    memory: &Traits,
     options: &PoolOptions,
     (requested_bytes, room): (usize, usize),
 ) -> Error {
@@ -131,9 +131,9 @@ fn beyond_limit(
     Error::OutOfMemory {
         call,
         subject: format!(
-            "{what} of a pool on device {}, not allocated: the pool's limit of {limit} bytes (PoolOptions::limit_bytes) leaves \
+            "{} of a pool on device {}, not allocated: the pool's limit of {limit} bytes (PoolOptions::limit_bytes) leaves \
              {room} beside what is in use",
-            device.ordinal
+            memory.kind, memory.device.ordinal
         ),
         requested_bytes,
         free_bytes: room,

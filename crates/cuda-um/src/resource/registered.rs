@@ -4,18 +4,13 @@
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block};
+use crate::resource::block::Address;
+use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::owner::{Held, Holder, Owner, Traits};
+use crate::resource::owner::{Held, Traits};
 use cuda_um_sys::cudaError;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// The registration of one range of memory.
-struct Registered {
-    traits: Traits,
-    held: Holder,
-}
 
 /// The error code for memory that is already registered, in whole or in part.
 const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
@@ -52,13 +47,12 @@ pub(crate) unsafe fn register(
         // Other code registered this memory; its registration stays.
         return Err(error);
     }
-    let owner = Registered {
-        traits: Traits {
-            is_borrowed: held.is_none(),
-            ..Traits::of(device.state(), MemoryKind::Pinned, "registered")
-        },
-        held: Holder::new(held),
-    };
+    let traits = Traits::of(device.state(), MemoryKind::Pinned, "registered");
+    let owner = Existing::of_host(traits, held, |device, block| {
+        let (api, ordinal) = (&device.api, device.ordinal);
+        // SAFETY: the memory is registered, and no longer in use.
+        unsafe { api.host_unregister(ordinal, block.address.host) }
+    });
     // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
     let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);
     registered?;
@@ -68,17 +62,4 @@ pub(crate) unsafe fn register(
     // SAFETY: the memory is registered and mapped.
     let for_kernels = unsafe { api.host_device_pointer(ordinal, pointer) }?;
     Ok(allocation.mapped_at(for_kernels))
-}
-
-impl Owner for Registered {
-    fn traits(&self) -> &Traits {
-        &self.traits
-    }
-
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (&self.device().api, self.device().ordinal);
-        // SAFETY: guaranteed by the caller.
-        unsafe { api.host_unregister(ordinal, block.address.host) }?;
-        Ok(self.held.take())
-    }
 }

@@ -5,22 +5,18 @@
 )]
 
 use crate::context::device::Device;
-use crate::context::reclaim::Which;
 use crate::driver::host_memory;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block};
+use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::owner::{Held, Holder, Owner, Traits};
-use crate::sync::Mutex;
+use crate::resource::separate::allocate_alone;
 use cuda_um_sys::cudaMemoryAdvise;
 use memmap2::MmapOptions;
-use std::any::{Any, TypeId};
-use std::ops::Range;
+use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 /// Memory of the operating system, for devices with pageable memory access
 /// ([`Capabilities::pageable_memory_access`](crate::Capabilities::pageable_memory_access)): kernels use it at the host's address. It is zeroed,
@@ -70,50 +66,47 @@ impl SystemMemory {
         self.headroom_bytes = Some(bytes);
         self
     }
+}
 
-    fn try_allocate(&self, bytes: usize) -> Result<Allocation> {
-        let (pointer, held) = zeros(bytes, self.headroom_bytes.is_some())?;
-        // SAFETY: the memory is valid for its bytes, and used by nothing else, while it is held.
-        let allocation = unsafe {
-            let owner = Host {
-                headroom_bytes: Some(self.headroom_bytes),
-                ..Host::new(&self.device, "system", Some(held))
-            };
-            owner.into_allocation((&self.device, pointer, bytes))
-        };
-        // An error frees the memory.
-        self.leave_headroom(&allocation)?;
-        Ok(allocation)
-    }
-
-    fn leave_headroom(&self, memory: &Allocation) -> Result<()> {
-        let Some(headroom) = self.headroom_bytes else {
-            return Ok(());
-        };
-        let allocatable = self
-            .device
-            .memory_info()?
-            .free_bytes
-            .saturating_sub(headroom);
-        let bytes = memory.bytes();
-        // Whole pages of any size that hosts have.
-        let near = match allocatable < bytes {
-            true => allocatable / OWN_PAGES_FROM * OWN_PAGES_FROM,
-            false => bytes,
-        };
-        let parts = [
-            (0..near, Location::from(&self.device)),
-            (near..bytes, Location::Host),
-        ];
-        for (part, location) in parts.into_iter().filter(|(part, _)| !part.is_empty()) {
-            let set = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
-            let addresses = memory.address_range(&part);
-            let (api, ordinal) = (self.device.api(), self.device.ordinal());
-            // SAFETY: the range is a part of this live memory, on pages of its own.
-            unsafe { api.advise(ordinal, addresses, set, location) }?;
+/// Allocates system memory. A headroom is a number of bytes of the device's memory that stay free.
+pub(crate) fn allocate(
+    device: &Device,
+    headroom: Option<usize>,
+    bytes: usize,
+) -> Result<Allocation> {
+    device.state().check_pageable_access("system memory")?;
+    allocate_alone(device, || {
+        let (pointer, held) = zeros(bytes, headroom.is_some())?;
+        let memory = (pointer, bytes);
+        let allocation =
+            Existing::system_memory(device, "system", memory, Some(held), Some(headroom));
+        if let Some(headroom) = headroom {
+            // An error frees the memory.
+            leave_headroom(device, headroom, &allocation)?;
         }
-        Ok(())
+        Ok(allocation)
+    })
+}
+
+fn leave_headroom(device: &Device, headroom: usize, memory: &Allocation) -> Result<()> {
+    let allocatable = device.memory_info()?.free_bytes.saturating_sub(headroom);
+    let bytes = memory.bytes();
+    // Whole pages of any size that hosts have.
+    let near = match allocatable < bytes {
+        true => allocatable / OWN_PAGES_FROM * OWN_PAGES_FROM,
+        false => bytes,
+    };
+    let parts = [
+        (0..near, Location::from(device)),
+        (near..bytes, Location::Host),
+    ];
+    for (part, location) in parts.into_iter().filter(|(part, _)| !part.is_empty()) {
+        let set = cudaMemoryAdvise::cudaMemAdviseSetPreferredLocation;
+        let (api, addresses) = (device.api(), memory.address_range(&part));
+        // SAFETY: the range is a part of this live memory, on pages of its own.
+        unsafe { api.advise(device.ordinal(), addresses, set, location) }?;
     }
+    Ok(())
 }
 
 impl MemoryResource for SystemMemory {
@@ -128,14 +121,7 @@ impl MemoryResource for SystemMemory {
 
 impl Allocate for SystemMemory {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        self.device.state().check_pageable_access("system memory")?;
-        match self.try_allocate(bytes) {
-            Err(Error::OutOfMemory { .. }) => {
-                self.device.state().reclaim.flush(Which::Own);
-                self.try_allocate(bytes)
-            }
-            outcome => outcome,
-        }
+        allocate(&self.device, self.headroom_bytes, bytes)
     }
 }
 
@@ -188,97 +174,6 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
     };
     let start = NonNull::new(start).expect("a mapping is not at address 0");
     Ok((start, Box::new(mapped)))
-}
-
-/// The owner of one range of host memory that CUDA did not allocate.
-pub(crate) struct Host {
-    traits: Traits,
-    /// The headroom of the resource that allocated the memory; `None` for memory of the caller.
-    headroom_bytes: Option<Option<usize>>,
-    held: Holder,
-    /// Advice that was set, which is undone before the memory is anything else.
-    advised: Mutex<Vec<(Range<usize>, cudaMemoryAdvise, Location)>>,
-}
-
-impl Host {
-    /// The owner of memory that `held` contains, or that is borrowed.
-    pub(crate) fn new(device: &Device, name: &'static str, held: Held) -> Self {
-        Self {
-            traits: Traits {
-                is_borrowed: held.is_none(),
-                free_waits: false,
-                ..Traits::of(device.state(), MemoryKind::System, name)
-            },
-            headroom_bytes: None,
-            held: Holder::new(held),
-            advised: Mutex::default(),
-        }
-    }
-
-    /// Makes an allocation of the memory.
-    ///
-    /// # Safety
-    ///
-    /// The memory is valid for `bytes`, and nothing else uses it, until the allocation is closed or dropped. The device has pageable memory
-    /// access.
-    pub(crate) unsafe fn into_allocation(
-        self,
-        (device, at, bytes): (&Device, NonNull<u8>, usize),
-    ) -> Allocation {
-        Allocation::new(Arc::new(self), Address::shared(at), bytes).of(device)
-    }
-
-    /// Undoes the advice. The memory is freed whether it succeeds or not: advice changes no contents.
-    fn undo_advice(&self, start: NonNull<u8>) {
-        let advised = std::mem::take(&mut *self.advised.lock());
-        for (range, set, location) in advised {
-            let start = start.as_ptr();
-            let range = start.with_addr(range.start)..start.with_addr(range.end);
-            // The number that unsets advice is always one more.
-            let unset = cudaMemoryAdvise(set.0 + 1);
-            let (api, ordinal) = (&self.device().api, self.device().ordinal);
-            // SAFETY: the range is a part of this owner's live memory.
-            if let Err(error) = unsafe { api.advise(ordinal, range, unset, location) } {
-                crate::telemetry::warn!(%error, "advice for system memory was not undone");
-            }
-        }
-    }
-}
-
-impl Owner for Host {
-    fn traits(&self) -> &Traits {
-        &self.traits
-    }
-
-    fn allocate_again(
-        self: Arc<Self>,
-        device: &Device,
-        bytes: usize,
-    ) -> Option<Result<Allocation>> {
-        let again = SystemMemory {
-            device: device.clone(),
-            headroom_bytes: self.headroom_bytes?,
-        };
-        Some(again.allocate(bytes))
-    }
-
-    fn holds(&self, this: TypeId) -> bool {
-        self.held.is(this)
-    }
-
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        // Odd numbers set advice. Undoing twice is harmless, so advice that the program unsets stays in the list.
-        let entry = (range, advice, location);
-        let mut advised = self.advised.lock();
-        if !advice.0.is_multiple_of(2) && !advised.contains(&entry) {
-            advised.push(entry);
-        }
-    }
-
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
-        self.undo_advice(block.address.host);
-        Ok(self.held.take())
-    }
 }
 
 #[cfg(all(test, not(cuda_um_loom)))]

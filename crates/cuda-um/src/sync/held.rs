@@ -14,10 +14,12 @@ pub(super) const LOCK: usize = 0;
 const TURN: usize = 1;
 const LATER: usize = 2;
 const OUTSIDE: usize = 3;
+/// [`Calls`](crate::process_end::Calls).
+pub(crate) const CALL: usize = 4;
 
 thread_local! {
     /// How many of each this thread holds. It has no destructor, so a thread that exits can use it.
-    static HELD: [Cell<usize>; 4] = const { [const { Cell::new(0) }; 4] };
+    static HELD: [Cell<usize>; 5] = const { [const { Cell::new(0) }; 5] };
     /// The number of this thread; 0 before its first use.
     static THREAD: Cell<u64> = const { Cell::new(0) };
     /// True if `PUT_OFF` is not empty.
@@ -56,7 +58,9 @@ impl<const WHAT: usize> Drop for Held<WHAT> {
     }
 }
 
-fn held(what: usize) -> usize {
+/// How many this thread holds.
+#[inline]
+pub(crate) fn holds(what: usize) -> usize {
     HELD.with(|held| held[what].get())
 }
 
@@ -69,7 +73,7 @@ pub fn later() -> Later {
 
 /// Returns true if this thread has a turn at the gate.
 pub(crate) fn has_turn() -> bool {
-    held(TURN) > 0
+    holds(TURN) > 0
 }
 
 /// Does work now, also if this thread captures.
@@ -80,7 +84,7 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
 
 /// Returns true within [`outside`].
 pub(crate) fn is_outside() -> bool {
-    held(OUTSIDE) > 0
+    holds(OUTSIDE) > 0
 }
 
 /// Returns a number that no other thread of the process has, also no later one.
@@ -97,7 +101,7 @@ pub(crate) fn this_thread() -> u64 {
 
 /// Returns true if foreign code may run on this thread.
 pub(crate) fn is_free() -> bool {
-    [LOCK, TURN, LATER].into_iter().all(|what| held(what) == 0)
+    [LOCK, TURN, LATER].into_iter().all(|what| holds(what) == 0)
 }
 
 /// Runs an event as soon as this thread is free. What the event itself puts off runs after it: a chain of drops needs no deep stack.
@@ -147,7 +151,7 @@ pub(crate) fn assert_no_lock_held(before: &str) {
 #[track_caller]
 pub(super) fn assert_locks(count: usize, before: &str) {
     if cfg!(debug_assertions) && !std::thread::panicking() {
-        let locks = held(LOCK);
+        let locks = holds(LOCK);
         assert_eq!(locks, count, "{before}: locks of the library are held");
     }
 }

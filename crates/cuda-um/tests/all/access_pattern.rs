@@ -1,11 +1,10 @@
-//! The memory of a unified buffer: chosen by its pattern, its size and the cost model, or requested directly.
+//! The memory of a unified buffer: chosen by its pattern and its size, or requested directly.
 
-use cuda_um::cost::CostModel;
 use cuda_um::{
     AccessPattern, Advice, Error, Location, Placement, PrefetchBatch, UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, calls, device, simulated, unpooled};
+use cuda_um_testkit::{calls, device, simulated, unpooled};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -16,45 +15,6 @@ fn pattern(pattern: AccessPattern) -> UnifiedOptions {
 
 fn asked(placement: Placement) -> UnifiedOptions {
     UnifiedOptions::default().placement(placement)
-}
-
-#[test]
-fn mapped_memory_works_as_managed_memory_does() {
-    let (_sim, device, stream) = device();
-    if !cuda_um_testkit::is_concurrent(&device) {
-        return;
-    }
-    let add = Add::load(&device);
-    for placement in [Placement::Managed, Placement::Mapped] {
-        for len in [1000, MIB] {
-            let source: Vec<u32> = (0..len as u32).collect();
-            let mut buffer =
-                UnifiedBuffer::from_slice_with(&device, &source, asked(placement)).unwrap();
-            assert_eq!(buffer.placement().placement, placement);
-            buffer.prefetch_on(&device, &stream).unwrap();
-            add.launch(&stream, len, (&mut buffer, len as u32, 5u32))
-                .unwrap();
-            buffer.prefetch_on(Location::Host, &stream).unwrap();
-            assert_eq!(buffer.host().unwrap()[999], 1004);
-            buffer.host_mut().unwrap()[7] = 70;
-            add.launch(&stream, len, (&mut buffer, len as u32, 1u32))
-                .unwrap();
-            let mut back = buffer.to_vec().unwrap();
-            assert_eq!((back[7], back[8]), (71, 14));
-            buffer
-                .host_overwrite(10..20, |_, slots| slots.fill_with(|i| i as u32))
-                .unwrap();
-            buffer.copy_to_host(&mut back).unwrap();
-            assert_eq!(back[9..21], [15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 26]);
-            buffer.fill_on(3, &stream).unwrap();
-            assert!(buffer.host().unwrap().iter().all(|value| *value == 3));
-            let mut other =
-                UnifiedBuffer::<u32>::zeroed_with(&device, len, asked(Placement::Managed)).unwrap();
-            stream.copy(&buffer, &mut other).unwrap();
-            assert_eq!(other.host().unwrap()[len - 1], 3);
-            buffer.close().unwrap();
-        }
-    }
 }
 
 #[test]
@@ -79,9 +39,15 @@ fn the_pattern_decides_and_says_why() {
     let preferred = Advice::SetPreferredLocation(Location::Device(0));
     assert_eq!(resident.advice, Some(preferred));
     for small in [AccessPattern::ReadBack, AccessPattern::StreamOnce] {
-        let placed = placed(pattern(small), 4 * KIB);
-        assert_eq!(placed.placement, Placement::Mapped, "{placed}");
-        assert!(placed.reason.contains("cost model: built in"), "{placed}");
+        for (bytes, placement, reason) in [
+            (1, Placement::Mapped, "over the link takes less time"),
+            (64 * MIB, Placement::Mapped, "over the link takes less time"),
+            (64 * MIB + 1, Placement::Managed, "above 67108864 bytes"),
+        ] {
+            let placed = placed(pattern(small), bytes);
+            assert_eq!(placed.placement, placement, "{placed}");
+            assert!(placed.reason.contains(reason), "{placed}");
+        }
     }
     let asked = placed(asked(Placement::Mapped), KIB);
     assert_eq!(
@@ -118,22 +84,6 @@ fn the_advice_of_a_pattern_is_really_given() {
 }
 
 #[test]
-fn the_cost_model_of_the_machine_counts() {
-    let (_sim, device, _) = simulated(Gpu::H200);
-    let mut model = CostModel::h200();
-    // A link that is too slow for kernels.
-    model.remote_rate = 1e6;
-    model.source = "a test".to_owned();
-    device.set_cost_model(model).unwrap();
-    let buffer =
-        UnifiedBuffer::<u8>::zeroed_with(&device, 64 * KIB, pattern(AccessPattern::StreamOnce))
-            .unwrap();
-    let placed = buffer.placement();
-    assert_eq!(placed.placement, Placement::Managed, "{placed}");
-    assert!(placed.reason.ends_with("(cost model: a test)"), "{placed}");
-}
-
-#[test]
 fn nothing_of_mapped_memory_migrates() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mapped =
@@ -160,10 +110,7 @@ fn nothing_of_mapped_memory_migrates() {
             "{text}"
         );
     }
-    assert_eq!(
-        mapped.residency().unwrap()[0].location,
-        Some(Location::Host)
-    );
+    assert_eq!(mapped.residency().unwrap(), Some(Location::Host));
 }
 
 #[test]

@@ -1,84 +1,13 @@
 //! Every kind of buffer: contents, copies, fills, registered memory.
 
+use crate::views::each_kind;
 use bytemuck::{Pod, Zeroable};
-use cuda_um::{
-    DeviceBuffer, DeviceCopy, PinnedBuffer, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions,
-};
+use cuda_um::{Device, DeviceCopy, RegisteredBuffer, Stream, UnifiedBuffer};
 use cuda_um_testkit::{Add, device};
-
-const LENGTHS: [usize; 6] = [0, 1, 3, 255, 4097, 100_000];
-
-/// Runs the body for a unified, a device and a pinned buffer.
-macro_rules! each_kind {
-    ($kind:ident => $body:block) => {{
-        type Unified<T> = UnifiedBuffer<T>;
-        type Device<T> = DeviceBuffer<T>;
-        type Pinned<T> = PinnedBuffer<T>;
-        each_kind!(@ $kind Unified $body);
-        each_kind!(@ $kind Device $body);
-        each_kind!(@ $kind Pinned $body);
-    }};
-    (@ $kind:ident $type:ident $body:block) => {{
-        type $kind<T> = $type<T>;
-        $body
-    }};
-}
-
-#[test]
-fn new_buffers_hold_zeros_or_the_slice() {
-    let (_sim, device, _) = device();
-    for len in LENGTHS {
-        let numbers: Vec<u32> = (0..len as u32).map(|i| i * 3 + 1).collect();
-        each_kind!(Kind => {
-            let zeroed = Kind::<u32>::zeroed(&device, len).unwrap();
-            let mut found = vec![7; len];
-            zeroed.copy_to_host(&mut found).unwrap();
-            assert_eq!(found, vec![0; len]);
-            assert_eq!((zeroed.len(), zeroed.size_bytes(), zeroed.is_empty()), (len, len * 4, len == 0));
-            assert_eq!(zeroed.device().ordinal(), device.ordinal());
-
-            let copied = Kind::from_slice(&device, &numbers).unwrap();
-            copied.copy_to_host(&mut found).unwrap();
-            assert_eq!(found, numbers);
-            assert_ne!(copied.id(), zeroed.id());
-            copied.close().unwrap();
-        });
-    }
-}
-
-fn fills<T: DeviceCopy + PartialEq + std::fmt::Debug>(
-    device: &cuda_um::Device,
-    stream: &Stream,
-    value: T,
-) {
-    for len in [0, 1, 5, 1000, 4099] {
-        each_kind!(Kind => {
-            let mut buffer = Kind::<T>::zeroed(device, len).unwrap();
-            buffer.fill_on(value, stream).unwrap();
-            let mut found = vec![T::zeroed(); len];
-            buffer.copy_to_host(&mut found).unwrap();
-            assert!(found.iter().all(|found| *found == value), "{len} of {value:?}: {found:?}");
-            buffer.fill(T::zeroed()).unwrap();
-            buffer.copy_to_host(&mut found).unwrap();
-            assert!(found.iter().all(|found| *found == T::zeroed()), "{len} zeros after {value:?}");
-        });
-    }
-}
+use std::fmt::Debug;
 
 #[test]
 fn fill_takes_elements_of_any_size() {
-    let (_sim, device, stream) = device();
-    fills(&device, &stream, 0xA7u8);
-    fills(&device, &stream, 0x1234u16);
-    fills(&device, &stream, -1.5f32);
-    fills(&device, &stream, 0x0123_4567_89AB_CDEFu64);
-    fills(&device, &stream, [1u8, 2, 3]);
-    fills(&device, &stream, [7u16, 8, 9]);
-    fills(&device, &stream, [9u8, 8]);
-}
-
-#[test]
-fn fill_takes_structs() {
     let (_sim, device, stream) = device();
     #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
     #[repr(C)]
@@ -87,21 +16,34 @@ fn fill_takes_structs() {
         position: [f32; 3],
         charge: [i16; 6],
     }
-    fills(
-        &device,
-        &stream,
-        Packed {
-            mass: 1e300,
-            position: [1.0, -2.0, 3.5],
-            charge: [1, -2, 3, -4, 5, -6],
-        },
-    );
+    fn fills<T: DeviceCopy + PartialEq + Debug>(device: &Device, stream: &Stream, value: T) {
+        for len in [0, 1, 5, 4099] {
+            each_kind!(device, &vec![T::zeroed(); len], |mut buffer| {
+                buffer.fill_on(value, stream).unwrap();
+                assert_eq!(buffer.to_vec().unwrap(), vec![value; len]);
+                buffer.fill(T::zeroed()).unwrap();
+                assert_eq!(buffer.to_vec().unwrap(), vec![T::zeroed(); len]);
+            });
+        }
+    }
+    fills(&device, &stream, 0xA7u8);
+    fills(&device, &stream, 0x1234u16);
+    fills(&device, &stream, -1.5f32);
+    fills(&device, &stream, 0x0123_4567_89AB_CDEFu64);
+    fills(&device, &stream, [1u8, 2, 3]);
+    fills(&device, &stream, [7u16, 8, 9]);
+    let packed = Packed {
+        mass: 1e300,
+        position: [1.0, -2.0, 3.5],
+        charge: [1, -2, 3, -4, 5, -6],
+    };
+    fills(&device, &stream, packed);
 }
 
 #[test]
 fn uninitialised_memory_becomes_a_buffer_once_a_kernel_wrote_it() {
     let (_sim, device, stream) = device();
-    let mut buffer = UnifiedBuffer::<u32>::uninit(&device, 100, UnifiedOptions::default()).unwrap();
+    let mut buffer = UnifiedBuffer::<u32>::uninit(&device, 100).unwrap();
     let add = Add::load(&device);
     add.launch(&stream, 100, (&mut buffer, 100u32, 0u32))
         .unwrap();

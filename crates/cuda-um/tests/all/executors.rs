@@ -192,27 +192,6 @@ fn a_poll_of_a_copy_waits_for_no_work_of_others() {
     }
 }
 
-#[cfg(unix)]
-#[test]
-fn a_child_is_refused_what_its_parent_awaited() {
-    // It waited for a thread that only its parent has.
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    device.synchronize().unwrap();
-    let paused = sim.pause();
-    buffer.fill_on(7, &stream).unwrap();
-    let mut future = Box::pin(buffer.host_async());
-    assert!(poll(future.as_mut(), Waker::noop()).is_pending());
-    let code = cuda_um_testkit::child::in_child(|| match poll(future.as_mut(), Waker::noop()) {
-        Poll::Ready(Err(cuda_um::Error::Forked { .. })) => 0,
-        Poll::Ready(_) => 1,
-        Poll::Pending => 2,
-    });
-    assert_eq!(code, 0);
-    drop(paused);
-    assert_eq!(pollster::block_on(future).unwrap()[99], 7);
-}
-
 /// The payload of a panic.
 struct PanicsInDrop;
 

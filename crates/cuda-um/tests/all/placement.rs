@@ -127,22 +127,6 @@ fn a_prefetched_buffer_does_not_fault() {
 }
 
 #[test]
-fn later_work_on_any_stream_comes_after_a_prefetch() {
-    let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.create_stream().unwrap();
-    let add = Add::load(&device);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 1 << 18).unwrap();
-    buffer.host_mut().unwrap().fill(1);
-    sim.reset_counters();
-    buffer.prefetch_on(&device, &first).unwrap();
-    let count = buffer.len();
-    add.launch(&second, count, (&mut buffer, count as u32, 1u32))
-        .unwrap();
-    device.synchronize().unwrap();
-    assert_eq!(sim.counters().gpu_faults, 0);
-}
-
-#[test]
 fn numa_nodes_need_a_newer_runtime() {
     for (cuda, known) in [
         (CudaVersion::V11_8, false),

@@ -1,8 +1,6 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{
-    Error, ErrorKind, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer,
-};
+use cuda_um::{Error, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, calls, checked, simulated, simulated_with};
@@ -81,35 +79,7 @@ fn what_does_not_touch_goes_apart() {
             expected
         );
         assert_eq!(prefetches(&sim), expected);
-        let last = |buffer: &UnifiedBuffer<u8>| buffer.range_attributes().unwrap().last_prefetch;
-        assert_eq!(last(&pooled[0]), Some(Location::Host));
-        assert_eq!(last(&pooled[2]), Some(Location::from(&device)));
-        assert_eq!(
-            own.range_attributes().unwrap().last_prefetch,
-            Some(Location::Host)
-        );
     }
-}
-
-#[test]
-fn every_buffer_notes_it() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
-    let (a, b) = (
-        UnifiedBuffer::from_slice_in(&pool, &[1u8; 5000]).unwrap(),
-        UnifiedBuffer::from_slice(&device, &[2u32; 5000]).unwrap(),
-    );
-    device.synchronize().unwrap();
-    let paused = sim.pause();
-    let mut batch = PrefetchBatch::new();
-    batch.add(&a).add(&b);
-    batch.prefetch_on(Location::Host, &stream).unwrap();
-    assert_eq!(a.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
-    assert_eq!(b.try_host().map(drop).unwrap_err().kind(), ErrorKind::Busy);
-    drop((a, b));
-    assert_eq!(calls(&sim, "cudaFree"), 0);
-    drop((paused, pool));
-    device.runtime().reclaim().unwrap();
 }
 
 #[test]
@@ -145,5 +115,5 @@ fn errors_are_those_of_a_prefetch() {
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
     let batch = PrefetchBatch::from_iter([&buffer]);
     let prefetched = batch.prefetch(Location::Host).unwrap();
-    assert_eq!((prefetched.calls, prefetched.skipped().count()), (0, 1));
+    assert!(prefetched.calls == 0 && !prefetched.outcome.is_applied());
 }

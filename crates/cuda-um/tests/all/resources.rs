@@ -1,11 +1,9 @@
 //! The same rules for every memory resource: contents, order, drops in use, limits.
 
 use cuda_um::{
-    Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions, Result, Stream,
+    Device, DeviceBuffer, ErrorKind, MemoryKind, PinnedBuffer, Pool, PoolOptions, Result,
     UnifiedBuffer,
-    resource::{
-        DeviceArena, DeviceMemory, ManagedMemory, MemoryResource, PinnedMemory, SystemMemory,
-    },
+    resource::{DeviceMemory, ManagedMemory, MemoryResource, PinnedMemory, SystemMemory},
 };
 use cuda_um_sim::{Builder, Fail, Gpu};
 use cuda_um_sys::cudaError;
@@ -13,7 +11,6 @@ use cuda_um_testkit::{calls, simulated, simulated_with, without_pools};
 
 /// A buffer of any type.
 trait Elements {
-    fn fill_with(&mut self, value: u32, stream: &Stream) -> Result<()>;
     fn contents(&self) -> Vec<u32>;
     fn like(&self, len: usize) -> Result<Box<dyn Elements>>;
 }
@@ -21,10 +18,6 @@ trait Elements {
 macro_rules! elements {
     ($($buffer:ident)*) => {$(
         impl Elements for $buffer<u32> {
-            fn fill_with(&mut self, value: u32, stream: &Stream) -> Result<()> {
-                self.fill_on(value, stream)
-            }
-
             fn contents(&self) -> Vec<u32> {
                 self.to_vec().unwrap()
             }
@@ -41,10 +34,6 @@ fn resources(device: &Device) -> Vec<(&'static str, Box<dyn MemoryResource>)> {
     let options = PoolOptions::default();
     let pool = || Pool::new(device, MemoryKind::Device, options).unwrap();
     let mut resources: Vec<(_, Box<dyn MemoryResource>)> = vec![
-        (
-            "arena",
-            Box::new(DeviceArena::new(device, 64 << 20).unwrap()),
-        ),
         ("managed", Box::new(ManagedMemory::new(device))),
         ("device", Box::new(DeviceMemory::new(device))),
         ("pinned", Box::new(PinnedMemory::new(device))),
@@ -87,7 +76,7 @@ fn from_slice(memory: &dyn MemoryResource, elements: &[u32]) -> Result<Box<dyn E
 }
 
 /// Runs a test on each resource of each machine.
-fn on_each(test: impl Fn(&str, &dyn MemoryResource, &Device, &Stream)) {
+fn on_each(test: impl Fn(&str, &dyn MemoryResource, &Device)) {
     for gpu in [
         Gpu::H200,
         Gpu::Gh200,
@@ -95,17 +84,17 @@ fn on_each(test: impl Fn(&str, &dyn MemoryResource, &Device, &Stream)) {
         Gpu::Pascal,
         Gpu::NoConcurrentAccess,
     ] {
-        let (_sim, device, stream) = simulated(gpu);
+        let (_sim, device, _) = simulated(gpu);
         for (name, memory) in resources(&device) {
             assert_eq!(memory.device().ordinal(), device.ordinal());
-            test(&format!("{name} on {gpu:?}"), &*memory, &device, &stream);
+            test(&format!("{name} on {gpu:?}"), &*memory, &device);
         }
     }
 }
 
 #[test]
 fn buffers_hold_zeros_or_the_slice() {
-    on_each(|name, memory, _, _| {
+    on_each(|name, memory, _| {
         for len in [0, 1, 1000, 300_000] {
             let elements: Vec<u32> = (0..len as u32).collect();
             // The second round reuses memory of the first, if the resource does.
@@ -120,34 +109,8 @@ fn buffers_hold_zeros_or_the_slice() {
 }
 
 #[test]
-fn a_buffer_that_is_dropped_in_use_does_not_disturb_the_next() {
-    on_each(|name, memory, _, stream| {
-        for round in 0..20 {
-            let mut in_use = zeroed(memory, 5000).unwrap();
-            in_use.fill_with(round, stream).unwrap();
-            drop(in_use);
-            let next = from_slice(memory, &vec![!round; 5000]).unwrap();
-            assert_eq!(next.contents(), vec![!round; 5000], "{name}");
-        }
-    });
-}
-
-#[test]
-fn work_on_another_stream_comes_after() {
-    on_each(|name, memory, device, stream| {
-        let other = device.create_stream().unwrap();
-        let mut buffer = zeroed(memory, 5000).unwrap();
-        for round in 0..10 {
-            buffer.fill_with(2 * round, stream).unwrap();
-            buffer.fill_with(2 * round + 1, &other).unwrap();
-        }
-        assert_eq!(buffer.contents(), vec![19; 5000], "{name}");
-    });
-}
-
-#[test]
 fn more_than_there_is_is_refused_and_changes_nothing() {
-    on_each(|name, memory, device, _| {
+    on_each(|name, memory, device| {
         // Memory of the resource before this one may be freed later.
         device.runtime().reclaim().unwrap();
         let before = device.memory_info().unwrap();
@@ -172,7 +135,6 @@ fn a_buffer_like_another_comes_from_its_resource() {
         let pool = |options| Pool::new(&device, kind, options).unwrap();
         memories.push(Box::new(pool(options.limit_bytes(LIMIT))));
     }
-    memories.push(Box::new(DeviceArena::new(&device, 2 * LIMIT).unwrap()));
     for memory in memories {
         let first = zeroed(&*memory, 1000).unwrap();
         let like = first.like(2000).unwrap();

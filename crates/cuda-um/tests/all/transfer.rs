@@ -1,16 +1,18 @@
-//! Large copies from and to pageable memory: staged through pinned memory, on several threads.
+//! Copies from and to pageable memory, overwrites, and reads of storage: one mechanism, whatever the source, the target, the size and the threads.
 
 mod overwrite;
+mod reads;
+mod small;
 
-use cuda_um::{DeviceBuffer, Error, PinnedBuffer, UnifiedBuffer, buffer::TransferOptions};
-use cuda_um_sim::{Fail, Gpu, Leak};
+use cuda_um::buffer::{FileRead, ReadAt, Runs, TransferOptions};
+use cuda_um::{Device, DeviceBuffer, Error, PinnedBuffer, Result, UnifiedBuffer, ViewMut};
+use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{calls, device, simulated, unpooled};
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use cuda_um_testkit::{calls, device, simulated};
+use std::ops::ControlFlow;
+
+const MIB: usize = 1 << 20;
 
 /// Different numbers for each seed and position.
 fn numbers(count: usize, seed: u32) -> Vec<u32> {
@@ -19,7 +21,7 @@ fn numbers(count: usize, seed: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Small pieces, so that small copies have several.
+/// Small chunks, so that small copies have several pieces. They are allocated at once.
 fn small(threads: usize) -> TransferOptions {
     TransferOptions::default()
         .threads(threads)
@@ -27,103 +29,228 @@ fn small(threads: usize) -> TransferOptions {
         .from_bytes(10_000)
 }
 
-#[test]
-fn every_element_arrives_whatever_the_size_and_the_threads() {
-    let (_sim, device, _) = device();
-    for threads in [1, 2, 3] {
-        device.set_transfer_options(small(threads));
-        for count in [2500, 4096, 4097, 100_000, 1_000_003] {
-            let source = numbers(count, threads as u32);
-            let mut unified = UnifiedBuffer::<u32>::zeroed(&device, count + 5).unwrap();
-            let mut memory = DeviceBuffer::<u32>::zeroed(&device, count + 5).unwrap();
-            unified.copy_from_host_at(3, &source).unwrap();
-            memory.copy_from_host_at(3, &source).unwrap();
-            let mut back = vec![1; count + 5];
-            memory.copy_to_host(&mut back).unwrap();
-            assert!(
-                back[3..count + 3] == source,
-                "{count} elements, {threads} threads"
-            );
-            assert_eq!((&back[..3], &back[count + 3..]), (&[0; 3][..], &[0; 2][..]));
-            let mut part = vec![1; count];
-            unified.copy_to_host_at(3, &mut part).unwrap();
-            assert!(part == source, "{count} elements, {threads} threads");
-            assert!(unified.host().unwrap()[3..count + 3] == source);
+/// The sizes of all pinned memory that has not been freed.
+fn pinned(sim: &Sim) -> Vec<usize> {
+    let leaks = sim.leaks().into_iter();
+    let bytes = leaks.filter_map(|leak| match leak {
+        Leak::Memory {
+            bytes,
+            kind: "cudaHostAlloc",
+            ..
+        }
+        | Leak::Registration { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    bytes.collect()
+}
+
+fn on(_: usize) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn read(target: ViewMut<'_, u8>, source: &dyn ReadAt, runs: &[Runs]) -> Result<usize> {
+    FileRead::run(&mut [FileRead::new(target, source, runs)?], usize::MAX, on)
+}
+
+fn whole(bytes: usize) -> [Runs; 1] {
+    [Runs {
+        offset: 0,
+        at: 0,
+        bytes,
+        count: 1,
+        stride: 0,
+    }]
+}
+
+/// Bytes of which each read gets at most 7000.
+struct Bytes<'a>(&'a [u8]);
+
+impl ReadAt for Bytes<'_> {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let from = &self.0[offset as usize..];
+        let count = from.len().min(into.len()).min(7000);
+        into[..count].copy_from_slice(&from[..count]);
+        Ok(count)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Slice,
+    Task,
+    Closure,
+    Storage,
+}
+
+/// 12 bytes do not divide a page: no element is split.
+type Element = [u32; 3];
+
+/// Writes all elements but the first and the last, and reads them back.
+macro_rules! arrives {
+    ($buffer:ident, $device:expr, $source:expr, $count:expr) => {{
+        let (device, source, count): (&Device, Source, usize) = ($device, $source, $count);
+        let elements: Vec<Element> = (0..count as u32).map(|i| [i, !i, 7]).collect();
+        let mut buffer = $buffer::<Element>::from_slice(device, &vec![[5; 3]; count + 2]).unwrap();
+        match source {
+            Source::Slice => buffer.copy_from_host_at(1, &elements).unwrap(),
+            Source::Task => {
+                let all = [&[[5; 3]], &elements[..], &[[5; 3]]].concat();
+                pollster::block_on(buffer.copy_from_host_async(&all)).unwrap();
+            }
+            Source::Closure => buffer
+                .host_overwrite(1..=count, |first, slots| {
+                    slots.fill_with(|i| elements[first + i - 1])
+                })
+                .unwrap(),
+            Source::Storage => {
+                let target = buffer.as_view_mut().slice(1..=count).unwrap();
+                let bytes = bytemuck::cast_slice(&elements);
+                let done = read(target.cast().unwrap(), &Bytes(bytes), &whole(bytes.len()));
+                assert_eq!(done.unwrap(), bytes.len());
+            }
+        }
+        let mut back = vec![[0; 3]; count];
+        buffer.copy_to_host_at(1, &mut back).unwrap();
+        assert!(back == elements, "{source:?}, {count} elements");
+        let mut all = vec![[0; 3]; count + 2];
+        pollster::block_on(buffer.copy_to_host_async(&mut all)).unwrap();
+        assert!(all[1..=count] == elements, "{source:?}, {count} elements");
+        assert_eq!([all[0], all[count + 1]], [[5; 3]; 2]);
+    }};
+}
+
+fn every_way(device: &Device, options: TransferOptions, counts: &[usize]) {
+    device.set_transfer_options(options);
+    for source in [
+        Source::Slice,
+        Source::Task,
+        Source::Closure,
+        Source::Storage,
+    ] {
+        for &count in counts {
+            arrives!(UnifiedBuffer, device, source, count);
+            arrives!(DeviceBuffer, device, source, count);
+            arrives!(PinnedBuffer, device, source, count);
         }
     }
 }
 
 #[test]
-fn chunks_are_allocated_once_and_as_copies_need_them() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let options = small(2).ring_bytes(1 << 20);
+fn every_element_arrives_whatever_the_way() {
+    let (_sim, device, _) = device();
+    for options in [small(1), small(2), small(3), small(2).ring_bytes(4096)] {
+        every_way(&device, options, &[1, 10, 900, 1366, 8333, 100_001]);
+    }
+    every_way(&device, small(2).ring_bytes(0), &[10, 8333]);
+    every_way(
+        &device,
+        TransferOptions::default().threads(3),
+        &[10, 700_001],
+    );
+}
+
+#[test]
+fn every_element_arrives_on_every_machine() {
+    for gpu in [
+        Gpu::Gh200,
+        Gpu::Hmm,
+        Gpu::Gb10,
+        Gpu::Pascal,
+        Gpu::Maxwell,
+        Gpu::NoConcurrentAccess,
+    ] {
+        let (_sim, device, _) = simulated(gpu);
+        for options in [small(2), small(2).ring_bytes(0)] {
+            every_way(&device, options, &[10, 20_000]);
+        }
+    }
+}
+
+/// A copy that finds no pinned memory is left to the driver while a thread allocates it.
+#[test]
+fn the_first_copy_waits_for_no_pinned_memory() {
+    let _watchdog = watch();
+    let source = vec![3u8; 3 * MIB];
+    for to_host in [false, true] {
+        let (sim, device, _) = simulated(Gpu::H200);
+        device.set_transfer_options(TransferOptions::default().threads(2).ring_bytes(8 * MIB));
+        let mut buffer = DeviceBuffer::<u8>::zeroed(&device, source.len()).unwrap();
+        let mut copy = || {
+            let before = calls(&sim, "cudaMemcpyAsync");
+            match to_host {
+                false => buffer.copy_from_host(&source).unwrap(),
+                true => buffer.copy_to_host(&mut vec![0; 3 * MIB]).unwrap(),
+            }
+            calls(&sim, "cudaMemcpyAsync") - before
+        };
+        assert_eq!(copy(), 1, "the driver");
+        while copy() == 1 {
+            std::thread::yield_now();
+        }
+        assert_eq!(pinned(&sim), [8 * MIB]);
+        device.trim();
+        assert_eq!(pinned(&sim), [0; 0]);
+        // The drop of the device waits for the thread.
+        assert_eq!(copy(), 1);
+    }
+}
+
+#[test]
+fn lanes_are_allocated_once_and_as_copies_need_them() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    let options = small(2).ring_bytes(32 << 10);
     device.set_transfer_options(options);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 600_000).unwrap();
     buffer.copy_from_host_at(0, &[1; 100]).unwrap();
-    assert_eq!(
-        calls(&sim, "cudaHostAlloc"),
-        0,
-        "too small for these options"
-    );
-    buffer.copy_from_host_at(0, &[1; 3000]).unwrap();
-    assert_eq!(calls(&sim, "cudaHostAlloc"), 1);
-    let source = numbers(600_000, 2);
-    for _ in 0..5 {
-        buffer.copy_from_host(&source).unwrap();
+    assert_eq!(pinned(&sim), [0; 0], "too small for these options");
+    // A copy of 128 KiB and less has memory of its own.
+    for (count, lanes) in [(40_000, 1), (600_000, 2), (40_000, 2), (600_000, 2)] {
+        buffer.copy_from_host_at(0, &numbers(count, 2)).unwrap();
+        assert_eq!(pinned(&sim), [16384; 2][..lanes]);
     }
-    // The helper thread may have come too late for any piece.
-    let allocated = calls(&sim, "cudaHostAlloc");
-    assert!((2..=5).contains(&allocated), "{allocated}");
     device.set_transfer_options(options.ring_bytes(0));
-    assert_eq!(calls(&sim, "cudaFreeHost"), allocated);
-    buffer.copy_from_host(&source).unwrap();
-    assert_eq!(calls(&sim, "cudaHostAlloc"), allocated, "staging is off");
-
-    drop((buffer, stream));
-    device.runtime().reclaim().unwrap();
+    assert_eq!(pinned(&sim), [0; 0]);
+    buffer.copy_from_host(&numbers(600_000, 3)).unwrap();
+    assert_eq!(pinned(&sim), [0; 0], "staging is off");
     device.set_transfer_options(small(1));
-    let mut last = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
-    last.copy_from_host(&source[..50_000]).unwrap();
+    buffer.copy_from_host(&numbers(600_000, 4)).unwrap();
     // The ring is freed with the device: at the end nothing is left.
+    assert_eq!(pinned(&sim), [32768]);
 }
 
 #[test]
 fn one_mebibyte_goes_to_an_idle_stream_by_the_driver_and_to_a_busy_one_through_the_ring() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    device.set_transfer_options(small(2).ring_bytes(4 << 20));
+    device.set_transfer_options(small(2).ring_bytes(MIB));
     let source = numbers(1 << 18, 10);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, source.len()).unwrap();
     device.synchronize().unwrap();
     buffer.copy_from_host(&source).unwrap();
-    assert_eq!(calls(&sim, "cudaHostAlloc"), 0);
+    assert_eq!(pinned(&sim), [0; 0]);
     // The copy waits on its stream for the work of another one; the call returns.
     let _watchdog = watch();
     let paused = sim.pause();
     buffer.fill_on(1, &stream).unwrap();
-    buffer.copy_from_host(&source).unwrap();
+    buffer.copy_from_host_at(0, &source[..1 << 17]).unwrap();
     assert!(!stream.is_idle().unwrap());
-    assert!(calls(&sim, "cudaHostAlloc") > 0);
+    assert_eq!(pinned(&sim), [MIB / 2]);
     drop(paused);
-    assert_eq!(buffer.to_vec().unwrap(), source);
+    assert_eq!(buffer.to_vec().unwrap()[..1 << 17], source[..1 << 17]);
 }
 
 #[test]
 fn a_copy_to_the_device_returns_when_its_source_is_free() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+    let (_sim, device, stream) = simulated(Gpu::H200);
     device.set_transfer_options(small(1));
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 30_000).unwrap();
-    let mut source = numbers(30_000, 7);
-    sim.clear_trace();
     for round in 0..6 {
-        source.fill(round);
+        let mut source = vec![round; 30_000];
         buffer.copy_from_host(&source).unwrap();
         // The copy may still be in flight.
         source.fill(u32::MAX);
         let mut other = DeviceBuffer::<u32>::zeroed(&device, 30_000).unwrap();
         stream.copy(&buffer, &mut other).unwrap();
-        let mut back = vec![0; 30_000];
-        other.copy_to_host(&mut back).unwrap();
-        assert!(back.iter().all(|value| *value == round), "{round}");
+        assert_eq!(other.to_vec().unwrap(), vec![round; 30_000]);
     }
 }
 
@@ -131,92 +258,79 @@ fn a_copy_to_the_device_returns_when_its_source_is_free() {
 fn pinned_memory_needs_no_staging() {
     let (sim, device, _) = simulated(Gpu::H200);
     device.set_transfer_options(small(2));
-    let pinned = PinnedBuffer::from_slice(&device, &numbers(50_000, 3)).unwrap();
+    let source = PinnedBuffer::from_slice(&device, &numbers(50_000, 3)).unwrap();
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 50_000).unwrap();
+    let before = pinned(&sim);
     sim.clear_trace();
-    let guard = pinned.host().unwrap();
+    let guard = source.host().unwrap();
     buffer.copy_from_host(&guard).unwrap();
-    assert_eq!(
-        (calls(&sim, "cudaMemcpyAsync"), calls(&sim, "cudaHostAlloc")),
-        (1, 0)
-    );
-    let mut back = vec![0; 50_000];
-    buffer.copy_to_host(&mut back).unwrap();
-    assert!(back == *guard);
+    assert_eq!(calls(&sim, "cudaMemcpyAsync"), 1);
+    assert_eq!(pinned(&sim), before);
+    assert!(buffer.to_vec().unwrap() == *guard);
 }
 
 #[test]
 fn a_failure_half_way_says_how_far_it_came_and_the_ring_goes_on() {
     let (sim, device, _) = simulated(Gpu::H200);
     let source = numbers(100_000, 4);
-    let zeros = vec![0u32; 100_000];
-    for threads in [1, 2] {
+    for (threads, to_host) in [(1, false), (1, true), (2, false), (2, true)] {
         device.set_transfer_options(small(threads));
         let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 100_000).unwrap();
-        buffer.copy_from_host(&zeros).unwrap();
-        sim.fail(
-            Fail::call("cudaMemcpyAsync")
-                .nth(8)
-                .with(cudaError::cudaErrorInvalidValue),
-        );
-        let error = buffer.copy_from_host(&source).unwrap_err();
-        let Error::Incomplete {
+        let mut back = vec![0; 100_000];
+        if to_host {
+            buffer.copy_from_host(&source).unwrap();
+        }
+        device.synchronize().unwrap();
+        let fail = Fail::call("cudaMemcpyAsync").nth(8);
+        sim.fail(fail.with(cudaError::cudaErrorInvalidValue));
+        let failed = match to_host {
+            false => buffer.copy_from_host(&source),
+            true => buffer.copy_to_host(&mut back),
+        };
+        let Err(Error::Incomplete {
             copied_bytes,
-            total_bytes,
+            total_bytes: 400_000,
             ..
-        } = error
+        }) = failed
         else {
-            panic!("{error}")
+            panic!("{failed:?}")
         };
-        assert_eq!(total_bytes, 400_000);
-        assert!(
-            copied_bytes > 0 && copied_bytes < total_bytes,
-            "{copied_bytes}"
-        );
-        let mut back = vec![1; 100_000];
-        buffer.copy_to_host(&mut back).unwrap();
-        assert!(
-            back[..copied_bytes / 4] == source[..copied_bytes / 4],
-            "{copied_bytes} bytes are certain"
-        );
-
+        assert!((1..400_000).contains(&copied_bytes), "{copied_bytes}");
+        if !to_host {
+            buffer.copy_to_host(&mut back).unwrap();
+        }
+        let certain = copied_bytes / 4;
+        assert!(back[..certain] == source[..certain], "{copied_bytes}");
         buffer.copy_from_host(&source).unwrap();
-        sim.fail(
-            Fail::call("cudaMemcpyAsync")
-                .nth(8)
-                .with(cudaError::cudaErrorInvalidValue),
-        );
-        let error = buffer.copy_to_host(&mut back).unwrap_err();
-        let Error::Incomplete { copied_bytes, .. } = error else {
-            panic!("{error}")
-        };
-        assert!(back[..copied_bytes / 4] == source[..copied_bytes / 4]);
-        buffer.copy_to_host(&mut back).unwrap();
-        assert!(back == source);
+        assert!(buffer.to_vec().unwrap() == source);
     }
 }
 
 #[test]
 fn without_pinned_memory_the_driver_copies() {
     let (sim, device, _) = simulated(Gpu::H200);
-    device.set_transfer_options(small(2));
-    sim.fail(Fail::call("cudaHostAlloc").with(cudaError::cudaErrorMemoryAllocation));
-    let source = numbers(50_000, 5);
-    let buffer = DeviceBuffer::from_slice(&device, &source).unwrap();
-    let mut back = vec![0; 50_000];
-    buffer.copy_to_host(&mut back).unwrap();
-    assert!(back == source);
+    for call in ["cudaHostAlloc", "cudaHostRegister"] {
+        let refused = Fail::call(call).with(cudaError::cudaErrorMemoryAllocation);
+        sim.fail(refused.from_then_on());
+    }
+    for options in [small(2), TransferOptions::default().threads(2)] {
+        device.set_transfer_options(options);
+        for _ in 0..3 {
+            let source = numbers(1 << 20, 5);
+            let buffer = DeviceBuffer::from_slice(&device, &source).unwrap();
+            assert!(buffer.to_vec().unwrap() == source);
+        }
+    }
 }
 
+/// Counts its turns while the other task lives.
 #[test]
 fn tasks_on_one_thread_take_turns_while_they_copy() {
     let (_sim, device, _) = simulated(Gpu::H200);
-    let source = numbers(5 << 20, 8);
-    let turns = std::cell::Cell::new(0);
-    let copies = async {
+    let (source, mut turns) = (numbers(5 << 20, 8), 0);
+    let mut copies = Box::pin(async {
         let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, source.len()).unwrap();
         buffer.copy_from_host_async(&source).await.unwrap();
-        assert!(turns.get() >= 4, "five pieces of 4 MiB: {}", turns.get());
         let mut back = vec![0; source.len()];
         buffer.copy_to_host_async(&mut back).await.unwrap();
         assert!(back == source && buffer.to_vec().unwrap() == source);
@@ -225,67 +339,28 @@ fn tasks_on_one_thread_take_turns_while_they_copy() {
             matches!(error, Err(Error::LengthMismatch { .. })),
             "{error:?}"
         );
-        turns.set(u32::MAX);
-    };
-    let other = async {
-        while turns.get() < u32::MAX {
-            turns.set(turns.get() + 1);
-            one_turn().await;
-        }
-    };
-    futures_executor::block_on(in_turn(copies, other));
-}
-
-/// Lets other tasks run once.
-async fn one_turn() {
-    let mut had_turn = false;
-    std::future::poll_fn(|context| {
-        context.waker().wake_by_ref();
-        match std::mem::replace(&mut had_turn, true) {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        }
-    })
-    .await;
-}
-
-/// Runs both in turn.
-async fn in_turn(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
-    let (mut first, mut second) = (std::pin::pin!(first), std::pin::pin!(second));
-    let (mut first_done, mut second_done) = (false, false);
-    std::future::poll_fn(move |context| {
-        first_done = first_done || first.as_mut().poll(context).is_ready();
-        second_done = second_done || second.as_mut().poll(context).is_ready();
-        match first_done && second_done {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
-        }
-    })
-    .await;
+    });
+    pollster::block_on(std::future::poll_fn(|context| {
+        turns += 1;
+        copies.as_mut().poll(context)
+    }));
+    assert!(turns >= 10, "five pieces of 4 MiB each way: {turns}");
 }
 
 #[test]
 fn an_asynchronous_copy_that_ends_half_way_says_how_far_it_came() {
     let (sim, device, _) = simulated(Gpu::H200);
-    device.set_transfer_options(TransferOptions::default().threads(1));
+    // The driver copies each piece of 4 MiB in one call.
+    device.set_transfer_options(small(1).ring_bytes(0));
     let source = numbers(3 << 20, 9);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, source.len()).unwrap();
     device.synchronize().unwrap();
-    // The second piece of 4 MiB.
-    let before = calls(&sim, "cudaMemcpyAsync");
-    buffer.copy_from_host_at(0, &source[..1 << 20]).unwrap();
-    let of_a_piece = calls(&sim, "cudaMemcpyAsync") - before;
-    sim.fail(
-        Fail::call("cudaMemcpyAsync")
-            .nth(of_a_piece as u64 + 1)
-            .with(cudaError::cudaErrorInvalidValue),
-    );
-    let error = futures_executor::block_on(buffer.copy_from_host_async(&source)).unwrap_err();
+    let fail = Fail::call("cudaMemcpyAsync").nth(2);
+    sim.fail(fail.with(cudaError::cudaErrorInvalidValue));
+    let error = pollster::block_on(buffer.copy_from_host_async(&source)).unwrap_err();
     assert!(
-        matches!(error, Error::Incomplete { copied_bytes, total_bytes: 12_582_912, .. } if copied_bytes == 4 << 20),
+        matches!(error, Error::Incomplete { copied_bytes, total_bytes: 12_582_912, .. } if copied_bytes == 4 * MIB),
         "{error}"
     );
-    let mut back = vec![0; 1 << 20];
-    buffer.copy_to_host_at(0, &mut back).unwrap();
-    assert!(back == source[..1 << 20]);
+    assert!(buffer.to_vec().unwrap()[..MIB] == source[..MIB]);
 }

@@ -48,7 +48,8 @@ macro_rules! each_kind {
             $body
         }
         {
-            let mut $buffer = cuda_um::RegisteredBuffer::from_slice(device, contents).unwrap();
+            let mut $buffer =
+                cuda_um::RegisteredBuffer::from_vec(device, contents.to_vec()).unwrap();
             $body
         }
     }};

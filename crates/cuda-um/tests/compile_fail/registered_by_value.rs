@@ -5,8 +5,8 @@ use cuda_um::{Device, RegisteredBuffer, Result};
 
 type Of<'s> = RegisteredBuffer<'s, u8>;
 
-fn zeroed<'s>(device: &Device, _: &mut Of<'s>) -> Result<Of<'s>> {
-    RegisteredBuffer::zeroed(device, 8)
+fn from_vec<'s>(device: &Device, _: &mut Of<'s>) -> Result<Of<'s>> {
+    RegisteredBuffer::from_vec(device, vec![0; 8])
 }
 
 fn zeroed_like<'s>(scope: &mut Of<'s>) -> Result<Of<'s>> {

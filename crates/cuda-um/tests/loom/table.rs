@@ -209,10 +209,7 @@ extern "C" fn cudaEventSynchronize(event: cudaEvent_t) -> cudaError_t {
 }
 
 extern "C" fn cudaHostAlloc(memory: *mut *mut c_void, bytes: usize, _: c_uint) -> cudaError_t {
-    match engine(|cuda| cuda.allocate_pinned(bytes)) {
-        Ok(address) => store!(memory, address.cast()),
-        Err(error) => error,
-    }
+    store!(memory, engine(|cuda| cuda.allocate_pinned(bytes)).cast())
 }
 
 extern "C" fn cudaFreeHost(memory: *mut c_void) -> cudaError_t {

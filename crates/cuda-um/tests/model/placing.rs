@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::operation::{Advising, At, Part};
 use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
 use crate::world::is_refusal;
-use cuda_um::{Advice, HintOutcome, Location, PrefetchBatch, UnifiedBuffer};
+use cuda_um::{Advice, PrefetchBatch, UnifiedBuffer};
 
 impl Replay<'_> {
     pub fn advise(&mut self, slot: u8, part: Part, advice: Advising, at: At) -> Outcome {
@@ -53,24 +53,17 @@ impl Replay<'_> {
 
     pub fn prefetch_batch(&self, slots: u8, part: Part, at: At, stream: u8) -> Outcome {
         let mut batch = PrefetchBatch::new();
-        let mut are_managed = Vec::new();
         for (index, slot) in self.slots.iter().enumerate() {
             if let Buffer::Unified(buffer) = &slot.buffer
                 && slots >> index & 1 == 1
             {
                 batch.add(buffer.view(part.of(buffer.len())).map_err(text)?);
-                are_managed.push(slot.buffer.managed().is_some());
             }
         }
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;
         let prefetched = batch.prefetch_on(location, stream).map_err(text)?;
-        for (outcome, is_managed) in prefetched.outcomes().iter().zip(are_managed) {
-            if is_managed {
-                allowed(self.machine.poor, outcome.clone().require())?;
-            }
-        }
-        Ok(())
+        allowed(self.machine.poor, prefetched.outcome.require()).map(drop)
     }
 
     /// Afterwards all pages are at the destination, unless a read left copies at other locations.
@@ -88,12 +81,7 @@ impl Replay<'_> {
                 let mut batch = PrefetchBatch::new();
                 buffers.iter().for_each(|buffer| _ = batch.add(*buffer));
                 let prefetched = batch.prefetch_on(location, stream);
-                prefetched.and_then(|all| {
-                    all.outcomes()
-                        .iter()
-                        .cloned()
-                        .try_for_each(HintOutcome::require)
-                })
+                prefetched.and_then(|all| all.outcome.require())
             }
             false => buffers
                 .iter()
@@ -104,11 +92,9 @@ impl Replay<'_> {
         }
         stream.synchronize().map_err(text)?;
         for buffer in buffers {
-            let parts = buffer.residency().map_err(text)?;
-            let is_there = |found: Option<Location>| found == Some(location);
-            let all_there = parts.iter().all(|part| is_there(part.location));
-            if self.machine.tells_residency && !self.read_mostly && !all_there {
-                return Err(format!("prefetched to {location}, but it is at {parts:?}"));
+            let found = buffer.residency().map_err(text)?;
+            if self.machine.tells_residency && !self.read_mostly && found != Some(location) {
+                return Err(format!("prefetched to {location}, but it is at {found:?}"));
             }
         }
         Ok(())

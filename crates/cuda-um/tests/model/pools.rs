@@ -132,7 +132,7 @@ impl Pools {
                 };
                 Buffer::Unified(match (stored, from) {
                     (Some((seed, stream)), _) => stored!(
-                        UnifiedBuffer::<u32>::uninit(device, len, options),
+                        UnifiedBuffer::<u32>::uninit_with(device, len, options),
                         side,
                         len,
                         seed,

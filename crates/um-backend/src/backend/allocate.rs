@@ -26,7 +26,7 @@ impl CudaBackend {
         self.allocate_unified_for(len, AccessPattern::General)
     }
 
-    /// Allocates a unified buffer of `len` zeros for an access pattern. The pattern, the size and the machine's cost model select
+    /// Allocates a unified buffer of `len` zeros for an access pattern. The pattern and the size select
     /// managed memory, with or without advice, or mapped memory. Only [`AccessPattern::General`] uses the pool.
     ///
     /// # Examples
@@ -35,7 +35,7 @@ impl CudaBackend {
     ///
     /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
     /// let scores = backend.allocate_unified_for::<f32>(1000, AccessPattern::ReadBack)?;
-    /// // mapped pinned memory (ReadBack), since a use takes about … in mapped and … in managed memory (cost model: …)
+    /// // mapped pinned memory (ReadBack), since one use over the link takes less time than copies
     /// println!("{}", scores.placement());
     /// # assert!(!scores.placement().reason.is_empty());
     /// # Ok::<(), um_backend::CudaError>(())
@@ -196,7 +196,7 @@ impl CudaBackend {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
                     None => {
                         let options = self.unified_options(AccessPattern::General);
-                        UnifiedBuffer::uninit(&self.device, len, options)?
+                        UnifiedBuffer::uninit_with(&self.device, len, options)?
                     }
                 };
                 // SAFETY: guaranteed by the caller.

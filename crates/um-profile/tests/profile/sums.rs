@@ -40,7 +40,7 @@ fn work(machine: &[(Device, Stream)], seed: u64, steps: usize, most: usize) {
     let allocate = |random: &mut Random| {
         let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
         let len = 1 + random.below(most);
-        let buffer = UnifiedBuffer::<u32>::uninit(&machine[0].0, len, options).unwrap();
+        let buffer = UnifiedBuffer::<u32>::uninit_with(&machine[0].0, len, options).unwrap();
         #[allow(unsafe_code, reason = "the test needs untouched memory")]
         // SAFETY: the simulator's fresh managed memory reads as zeros.
         let buffer = unsafe { buffer.assume_init() };

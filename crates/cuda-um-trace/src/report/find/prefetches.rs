@@ -1,4 +1,4 @@
-//! Prefetches that had nothing to do.
+//! Prefetches that had nothing to do, and those that were left out although they had.
 
 use super::price;
 use crate::report::context::{Context, Wanted};
@@ -40,6 +40,26 @@ pub(super) fn twice(context: &Context, buffer: usize) -> Vec<Finding> {
         context.finding(buffer, FindingKind::PrefetchedTwice { to, times }, saves)
     });
     found.collect()
+}
+
+/// Prefetches that the library elided, after which the next use by the device faulted: the pages had left without a call of the library, as by
+/// an eviction for another program.
+pub(super) fn left_out(context: &Context, buffer: usize) -> Option<Finding> {
+    let mut elided = false;
+    let (mut times, mut faults) = (0, 0);
+    for (operation, _) in context.operations(buffer) {
+        match operation.kind {
+            OperationKind::Prefetch { to, left_out } => elided = left_out && to != Place::Host,
+            OperationKind::Launch { .. } if std::mem::take(&mut elided) => {
+                let found = context.gpu_faults(buffer, operation);
+                times += u64::from(found > 0);
+                faults += found;
+            }
+            _ => {}
+        }
+    }
+    let kind = FindingKind::LeftOut { times, faults };
+    (times > 0).then(|| context.finding(buffer, kind, Saving::default()))
 }
 
 fn nothing_between(

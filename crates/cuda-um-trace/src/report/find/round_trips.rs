@@ -147,11 +147,11 @@ fn advised_read_mostly(context: &Context, buffer: usize) -> bool {
     })
 }
 
-/// Memory that was prefetched to a device, and moved back without a use there.
-pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Finding> {
+/// Memory that was prefetched to a device, and moved back, or was evicted, without a use there.
+pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Vec<Finding> {
     let mut waiting: HashMap<u64, (&Part, u64, usize)> = HashMap::new();
-    let mut in_vain = InVain::default();
-    let mut calls = BTreeSet::new();
+    let mut in_vain = [InVain::default(), InVain::default()];
+    let mut calls = [BTreeSet::new(), BTreeSet::new()];
     let mut device = 0;
     let owned: Vec<Move> = moves(context, buffer)
         .filter(|one| context.is_free(one.part))
@@ -182,9 +182,10 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
                         if used || !context.knows_kernels(asked, one.start) {
                             continue;
                         }
-                        in_vain.add(there, there_bytes);
-                        in_vain.add(one.part, bytes);
-                        calls.insert(operation);
+                        let why = usize::from(one.cause == Cause::Eviction);
+                        in_vain[why].add(there, there_bytes);
+                        in_vain[why].add(one.part, bytes);
+                        calls[why].insert(operation);
                         if let RecordKind::Migration {
                             to: Place::Device(to),
                             ..
@@ -197,13 +198,25 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Option<Find
             }
         }
     }
-    let saves = in_vain.claim(context, buffer)?;
-    let kind = FindingKind::PrefetchUnused {
-        device,
-        times: calls.len() as u64,
-        bytes: saves.bytes,
-    };
-    Some(context.finding(buffer, kind, saves))
+    let found = in_vain.iter().zip(calls).enumerate();
+    let found = found.filter_map(|(why, (in_vain, calls))| {
+        let saves = in_vain.claim(context, buffer)?;
+        let (times, bytes) = (calls.len() as u64, saves.bytes);
+        let kind = match why {
+            0 => FindingKind::PrefetchUnused {
+                device,
+                times,
+                bytes,
+            },
+            _ => FindingKind::EvictedBeforeUse {
+                device,
+                times,
+                bytes,
+            },
+        };
+        Some(context.finding(buffer, kind, saves))
+    });
+    found.collect()
 }
 
 /// Moves to devices and to the host, in order.

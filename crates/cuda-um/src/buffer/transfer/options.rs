@@ -1,5 +1,7 @@
 //! Options for staged copies.
 
+use crate::buffer::transfer::ring::CHUNKS;
+
 /// Options for copies from and to pageable host memory, which the library stages:
 /// [`Device::set_transfer_options`](crate::Device::set_transfer_options).
 ///
@@ -22,24 +24,23 @@ pub struct TransferOptions {
 
 /// The largest piece of a read, in bytes: 8 to 12 threads read files in the page cache fastest in such pieces.
 pub(super) const MOST_READ: usize = 4 * MIB;
-/// Chunks of each thread: it fills one while the copy engine reads the other.
-pub(super) const CHUNKS_PER_THREAD: usize = 2;
 /// The upper limit of threads, because each has chunks and a lane in the ring. Far fewer saturate any link.
 const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
 
 impl Default for TransferOptions {
-    /// Three quarters of the machine's cores, but at most 12 threads, with two chunks of 2 MiB each. Chunks are allocated when copies above
-    /// 128 KiB need them. A smaller copy has 256 KiB of pinned memory for itself, which later ones use again. Every copy is staged, but
-    /// for those of 512 KiB to 2 MiB to an idle stream, which the driver does at least as fast. Reads of files that fill chunks of 4 MiB
-    /// ([`FileRead`](crate::buffer::FileRead)) make the chunks that large.
+    /// Three quarters of the machine's cores, but at most 12 threads, with two chunks of 2 MiB each. A thread allocates the chunks that a copy above
+    /// 128 KiB needs, and until it is done the driver copies: no copy waits for pinned memory of 1 MiB and more. A smaller copy has 256 KiB of pinned
+    /// memory for itself, which later ones use again. Every copy is staged, but for those of 512 KiB to 2 MiB to an idle stream, which the driver does
+    /// at least as fast. Reads of files that fill chunks of 4 MiB ([`FileRead`](crate::buffer::FileRead)) make the chunks that large; they
+    /// wait for the memory.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let threads = (cores * 3 / 4).clamp(1, 12);
         Self {
             threads,
-            ring_bytes: threads * CHUNKS_PER_THREAD * 2 * MIB,
-            read_ring_bytes: threads * CHUNKS_PER_THREAD * MOST_READ,
+            ring_bytes: threads * CHUNKS * 2 * MIB,
+            read_ring_bytes: threads * CHUNKS * MOST_READ,
             from_bytes: 0,
         }
     }
@@ -91,29 +92,33 @@ impl TransferOptions {
 
     /// Returns the size of the pieces of a read of so many bytes: that of the chunks, which are larger if the read fills them all.
     pub(super) fn read_piece_bytes(self, bytes: usize) -> usize {
-        let most = if bytes < self.read_ring_bytes {
-            0
-        } else {
-            MOST_READ
+        let chunk = match bytes < self.read_ring_bytes {
+            true => self.chunk_bytes(),
+            false => self.largest_chunk_bytes(),
         };
-        match self.with_chunks(most).chunk_bytes() {
+        match chunk {
             0 => MOST_READ,
             chunk => chunk.min(MOST_READ),
         }
     }
 
-    /// Returns the options of a ring with chunks for pieces of this size, if they allow such chunks.
-    pub(super) fn with_chunks(self, piece_bytes: usize) -> Self {
-        let wanted = self.threads * CHUNKS_PER_THREAD * piece_bytes;
-        Self {
-            ring_bytes: self.ring_bytes.max(wanted.min(self.read_ring_bytes)),
-            ..self
-        }
+    /// Returns the size of the chunks for a job with pieces of this size; `None` if the options do not allow such chunks.
+    pub(super) fn chunk_for(self, piece_bytes: usize) -> Option<usize> {
+        let chunk = self.chunk_bytes().max(piece_bytes.next_multiple_of(PAGE));
+        (chunk <= self.largest_chunk_bytes()).then_some(chunk)
     }
 
-    /// Returns the size of the largest chunk in bytes; 0 if staging is disabled.
+    /// Returns the size of the chunks in bytes; 0 if staging is disabled.
     pub(super) fn chunk_bytes(self) -> usize {
-        let bytes = self.ring_bytes / (self.threads * CHUNKS_PER_THREAD);
+        self.chunk_of(self.ring_bytes)
+    }
+
+    fn largest_chunk_bytes(self) -> usize {
+        self.chunk_of(self.ring_bytes.max(self.read_ring_bytes))
+    }
+
+    fn chunk_of(self, ring_bytes: usize) -> usize {
+        let bytes = ring_bytes / (self.threads * CHUNKS);
         bytes - bytes % PAGE
     }
 }
@@ -132,11 +137,10 @@ mod tests {
                 let options = TransferOptions::default()
                     .threads(threads)
                     .ring_bytes(ring_bytes);
-                let chunks = options.threads as u128 * CHUNKS_PER_THREAD as u128;
-                for options in [options, options.with_chunks(MOST_READ)] {
-                    let ring = options.chunk_bytes() as u128 * chunks;
-                    assert!(ring <= ring_bytes as u128, "{options:?}");
-                    assert_eq!(options.chunk_bytes() % PAGE, 0);
+                let chunks = options.threads as u128 * CHUNKS as u128;
+                for chunk in [options.chunk_bytes(), options.largest_chunk_bytes()] {
+                    assert!(chunk as u128 * chunks <= ring_bytes as u128, "{options:?}");
+                    assert_eq!(chunk % PAGE, 0);
                 }
             }
         }

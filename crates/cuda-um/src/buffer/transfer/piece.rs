@@ -8,8 +8,8 @@
     reason = "copies by address, and polls a flag in pinned memory"
 )]
 
+use crate::buffer::transfer::job::{Direction, Staged};
 use crate::buffer::transfer::options::TransferOptions;
-use crate::buffer::transfer::request::{Direction, Host, Staged};
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::capture;
@@ -71,8 +71,8 @@ struct PieceTurn<'a> {
     is_open: bool,
 }
 
-/// Copies on the stream, as the operation. Returns `None`, and does nothing, if the copy is large, or a closure produces the
-/// bytes. When this returns, nothing uses the host's memory; a copy to the device may still run on the stream.
+/// Copies on the stream, as the operation. Returns `None`, and does nothing, if the copy is large. When this returns, nothing uses the host's
+/// memory; a copy to the device may still run on the stream.
 ///
 /// # Safety
 ///
@@ -80,11 +80,9 @@ struct PieceTurn<'a> {
 pub(crate) unsafe fn through_piece(
     stream: &Stream,
     op: &Op<'_>,
-    copy: Staged<'_>,
+    copy: Staged,
 ) -> Option<Result<()>> {
-    let Host::Memory(host) = copy.host else {
-        return None;
-    };
+    let host = copy.host;
     let (inner, state) = (stream.inner(), stream.inner().device());
     let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
     let (ordinal, bytes) = (inner.ordinal(), copy.bytes);
@@ -256,7 +254,8 @@ impl Piece {
 
     fn new(device: &DeviceState) -> Option<Box<Self>> {
         match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
-            Ok(memory) => {
+            Ok(mut memory) => {
+                memory.is_now_used();
                 let piece = Box::new(Self {
                     memory,
                     used: 0,
@@ -271,17 +270,6 @@ impl Piece {
                 crate::telemetry::warn!(%error, "no pinned memory for small copies: the driver copies by itself");
                 None
             }
-        }
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        if self.memory.is_over() || self.used == 0 {
-            return;
-        }
-        if let Err(error) = self.memory.wait_for_all() {
-            self.memory.wait_for_all_or_leak(error);
         }
     }
 }

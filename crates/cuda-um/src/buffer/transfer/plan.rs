@@ -1,17 +1,10 @@
-//! The plan of a staged copy: its pieces and its number of threads.
+//! The pieces and the threads of copies.
 
 use crate::buffer::transfer::options::PAGE;
-use crate::buffer::transfer::request::{Direction, Staged};
+use crate::buffer::transfer::streaming;
+use crate::buffer::transfer::{Direction, Piece, Staged};
 use crate::driver::CopyKind;
-use smallvec::{SmallVec, smallvec};
-
-/// The pieces and threads of a copy.
-#[derive(Debug, PartialEq)]
-pub(super) struct Plan {
-    /// The offset of each piece, and the end of the last one.
-    pub(super) bounds: SmallVec<[usize; 8]>,
-    pub(super) threads: usize,
-}
+use smallvec::SmallVec;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -29,6 +22,15 @@ pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
     }
 }
 
+/// Returns the number of threads, at most `threads`, that make a copy within host memory faster.
+pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
+    match bytes {
+        ..streaming::FROM => 1,
+        // A second thread saves half of the time here, because pieces cost nothing.
+        _ => copy_threads(bytes, threads).max(threads.min(2)),
+    }
+}
+
 /// Returns true if the driver's own copy from pageable memory to an idle stream is at least as fast: the driver stages on the calling thread,
 /// too, and its pieces cost less.
 pub(super) fn is_for_driver(direction: Direction, bytes: usize) -> bool {
@@ -42,109 +44,97 @@ pub(super) fn piece_bytes(bytes: usize) -> usize {
     fair.next_multiple_of(PAGE).clamp(128 * KIB, 2 * MIB)
 }
 
-impl Plan {
-    /// The thread and piece counts are those that were fastest on the hosts of an H200 and of H100s (`docs/results/h200-cuda-13.0/staging.md`,
-    /// `docs/results/h100-cuda-13.0/staging-256.txt`). The slower side never waits for a large piece: several threads are faster than the
-    /// link, which begins with small pieces to the device and ends with small ones to the host; a single thread is slower, so the last pieces
-    /// to the device are small.
-    pub(super) fn new(copy: &Staged<'_>, chunk_bytes: usize, threads: usize) -> Self {
-        let threads = copy_threads(copy.bytes, threads);
-        let whole = |bytes: usize| {
-            let bytes = bytes.clamp((128 * KIB).min(chunk_bytes), chunk_bytes);
-            (bytes - bytes % copy.unit_bytes).max(copy.unit_bytes)
-        };
-        let (fair, first) = match (copy.direction, threads) {
-            // Each piece costs a wait, which takes longer than it saves.
-            (Direction::ToHost, 1) => (chunk_bytes, [1, 1]),
-            // Each copy to managed memory costs the driver some microseconds, so there are fewer.
-            (Direction::ToDevice, _) if copy.kind == CopyKind::ByAddress => {
-                match copy.bytes / MIB {
-                    0..2 => (256 * KIB, [1, 1]),
-                    2..4 => (512 * KIB, [1, 1]),
-                    _ => (piece_bytes(copy.bytes).max(MIB), [2, 1]),
-                }
-            }
-            _ => (piece_bytes(copy.bytes), [4, 2]),
-        };
-        let (mut sizes, mut left) = (SmallVec::<[usize; 8]>::new(), copy.bytes);
-        while left > 0 {
-            let share = fair / first.get(sizes.len() / threads).unwrap_or(&1);
-            let piece = whole(share).min(left);
-            sizes.push(piece);
-            left -= piece;
-        }
-        if (copy.direction == Direction::ToHost) == (threads > 1) {
-            sizes.reverse();
-        }
-        let mut bounds = smallvec![0];
-        bounds.extend(sizes.iter().scan(0, |end, size| {
-            *end += size;
-            Some(*end)
-        }));
-        Self {
-            threads: threads.min(sizes.len()),
-            bounds,
-        }
+/// Returns the pieces of a copy in chunks of this size, on so many threads; no piece splits a unit.
+///
+/// The thread and piece counts are those that were fastest on the hosts of an H200 and of H100s (`docs/results/h200-cuda-13.0/staging.md`,
+/// `docs/results/h100-cuda-13.0/staging-256.txt`). The slower side never waits for a large piece: several threads are faster than the
+/// link, which begins with small pieces to the device and ends with small ones to the host; a single thread is slower, so the last pieces
+/// to the device are small.
+pub(crate) fn pieces(
+    copy: &Staged,
+    unit_bytes: usize,
+    chunk_bytes: usize,
+    threads: usize,
+) -> SmallVec<[Piece; 8]> {
+    let (fair, first) = match (copy.direction, threads) {
+        // Each piece costs a wait, which takes longer than it saves.
+        (Direction::ToHost, 1) => (chunk_bytes, [1, 1]),
+        // Each copy to managed memory costs the driver some microseconds, so there are fewer.
+        (Direction::ToDevice, _) if copy.kind == CopyKind::ByAddress => match copy.bytes / MIB {
+            0..2 => (256 * KIB, [1, 1]),
+            2..4 => (512 * KIB, [1, 1]),
+            _ => (piece_bytes(copy.bytes).max(MIB), [2, 1]),
+        },
+        _ => (piece_bytes(copy.bytes), [4, 2]),
+    };
+    let (mut sizes, mut left) = (SmallVec::<[usize; 8]>::new(), copy.bytes);
+    while left > 0 {
+        let share = fair / first.get(sizes.len() / threads).unwrap_or(&1);
+        let share = share.clamp((128 * KIB).min(chunk_bytes), chunk_bytes);
+        let piece = (share - share % unit_bytes).max(unit_bytes).min(left);
+        sizes.push(piece);
+        left -= piece;
     }
-
-    pub(super) fn pieces(&self) -> usize {
-        self.bounds.len() - 1
+    if (copy.direction == Direction::ToHost) == (threads > 1) {
+        sizes.reverse();
     }
+    let piece = |end: &mut usize, bytes| {
+        let at = std::mem::replace(end, *end + bytes);
+        let device = copy.device.wrapping_add(at);
+        Some(Piece { device, at, bytes })
+    };
+    sizes.into_iter().scan(0, piece).collect()
 }
 
 #[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
-    use super::super::Host;
-    use super::super::on_host::threads_on_host;
     use super::*;
-    use crate::driver::CopyKind;
 
-    const MANAGED: CopyKind = CopyKind::ByAddress;
-    const DEVICE: CopyKind = CopyKind::HostToDevice;
+    const UP: (Direction, CopyKind) = (Direction::ToDevice, CopyKind::HostToDevice);
+    const UP_MANAGED: (Direction, CopyKind) = (Direction::ToDevice, CopyKind::ByAddress);
+    const DOWN: (Direction, CopyKind) = (Direction::ToHost, CopyKind::ByAddress);
 
-    fn plan(
+    /// The sizes of the pieces, which follow each other.
+    fn sizes(
         (direction, kind): (Direction, CopyKind),
         bytes: usize,
-        unit_bytes: usize,
-        chunk_bytes: usize,
+        unit: usize,
+        chunk: usize,
         threads: usize,
-    ) -> Plan {
+    ) -> Vec<usize> {
         let copy = Staged {
             direction,
-            host: Host::Memory(std::ptr::null_mut()),
+            host: std::ptr::null_mut(),
             device: std::ptr::null_mut(),
             bytes,
-            unit_bytes,
             kind,
         };
-        Plan::new(&copy, chunk_bytes, threads)
+        let (mut at, mut sizes) = (0, Vec::new());
+        for piece in pieces(&copy, unit, chunk, threads) {
+            assert_eq!((piece.at, piece.device.addr()), (at, at));
+            at += piece.bytes;
+            sizes.push(piece.bytes);
+        }
+        assert_eq!(at, bytes);
+        sizes
     }
 
     #[test]
     fn pieces_cover_the_copy_and_fit_the_chunks() {
         let all = [12, 4096, 300_000, 3 * MIB, 20 * MIB, 1024 * MIB];
         // Miri would take minutes for the larger ones.
-        let sizes = if cfg!(miri) { &all[..3] } else { &all[..] };
-        for way in [
-            (Direction::ToDevice, DEVICE),
-            (Direction::ToDevice, MANAGED),
-            (Direction::ToHost, MANAGED),
-        ] {
-            for &bytes in sizes {
+        let all = if cfg!(miri) { &all[..3] } else { &all[..] };
+        for way in [UP, UP_MANAGED, DOWN] {
+            for &bytes in all {
                 for (unit, chunk, threads) in [
                     (1, 4 * MIB, 8),
                     (12, 4 * MIB, 3),
                     (12, 4096, 1),
                     (4096, 4096, 2),
                 ] {
-                    let bytes = bytes.next_multiple_of(unit);
-                    let plan = plan(way, bytes, unit, chunk, threads);
-                    assert_eq!((plan.bounds[0], *plan.bounds.last().unwrap()), (0, bytes));
-                    for piece in plan.bounds.windows(2) {
-                        let bytes = piece[1] - piece[0];
-                        assert!(bytes > 0 && bytes <= chunk && bytes % unit == 0, "{plan:?}");
-                    }
-                    assert!((1..=threads).contains(&plan.threads));
+                    let sizes = sizes(way, bytes.next_multiple_of(unit), unit, chunk, threads);
+                    let fits = |bytes: &usize| (1..=chunk).contains(bytes) && bytes % unit == 0;
+                    assert!(sizes.iter().all(fits), "{sizes:?}");
                 }
             }
         }
@@ -152,42 +142,39 @@ mod tests {
 
     #[test]
     fn the_size_decides_for_the_driver_and_the_threads() {
-        let of = |bytes| {
+        for (bytes, expected) in [
+            (512 * KIB - 1, (false, 1, 1)),
+            (512 * KIB, (true, 1, 1)),
+            (MIB, (true, 1, 2)),
+            (2 * MIB - 1, (true, 1, 2)),
+            (2 * MIB, (false, 2, 2)),
+            (4 * MIB, (false, 4, 4)),
+            (16 * MIB, (false, 12, 12)),
+        ] {
             let driver = is_for_driver(Direction::ToDevice, bytes);
-            (driver, copy_threads(bytes, 12), threads_on_host(bytes, 12))
-        };
-        assert_eq!(of(512 * KIB - 1), (false, 1, 1));
-        assert_eq!(of(512 * KIB), (true, 1, 1));
-        assert_eq!(of(MIB), (true, 1, 2));
-        assert_eq!(of(2 * MIB - 1), (true, 1, 2));
-        assert_eq!(of(2 * MIB), (false, 2, 2));
-        assert_eq!(of(4 * MIB), (false, 4, 4));
-        assert_eq!(of(16 * MIB), (false, 12, 12));
+            let threads = (copy_threads(bytes, 12), threads_on_host(bytes, 12));
+            assert_eq!((driver, threads.0, threads.1), expected, "{bytes}");
+        }
         assert_eq!((copy_threads(MIB << 8, 1), threads_on_host(MIB, 1)), (1, 1));
         assert!(!is_for_driver(Direction::ToHost, MIB));
     }
 
     #[test]
-    fn large_copies_have_all_threads_and_begin_or_end_small() {
-        let up = |kind| plan((Direction::ToDevice, kind), 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!((up(DEVICE).threads, up(DEVICE).bounds[1]), (8, MIB / 2));
-        assert_eq!((up(MANAGED).threads, up(MANAGED).bounds[1]), (8, MIB));
-        let to_host = (Direction::ToHost, MANAGED);
-        let down = plan(to_host, 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!(down.bounds[1], down.bounds[2] - down.bounds[1]);
-        assert_eq!(
-            down.bounds[down.pieces()] - down.bounds[down.pieces() - 1],
-            MIB / 2
-        );
-        assert_eq!(plan(to_host, 300_000, 1, 4 * MIB, 8).threads, 1);
-    }
-
-    #[test]
-    fn managed_memory_has_fewer_pieces() {
-        for (bytes, pieces) in [(MIB, 4), (3 * MIB, 6), (4 * MIB, 6), (16 * MIB, 22)] {
-            let of = |kind| plan((Direction::ToDevice, kind), bytes, 1, 2 * MIB, 12).pieces();
-            assert_eq!(of(MANAGED), pieces, "{bytes}");
-            assert!(of(DEVICE) > pieces);
+    fn large_copies_begin_or_end_small_and_managed_memory_has_fewer_pieces() {
+        let large = |way| sizes(way, 256 * MIB, 1, 4 * MIB, 8);
+        assert_eq!((large(UP)[0], large(UP_MANAGED)[0]), (MIB / 2, MIB));
+        let down = large(DOWN);
+        assert_eq!(down[0], down[1]);
+        assert_eq!(down.last(), Some(&(MIB / 2)));
+        for (bytes, threads, count) in [
+            (MIB, 1, 4),
+            (3 * MIB, 2, 6),
+            (4 * MIB, 4, 6),
+            (16 * MIB, 12, 22),
+        ] {
+            let of = |way| sizes(way, bytes, 1, 2 * MIB, threads).len();
+            assert_eq!(of(UP_MANAGED), count, "{bytes}");
+            assert!(of(UP) > count);
         }
     }
 }

@@ -3,68 +3,116 @@
 
 use crate::context::device::DeviceState;
 use crate::driver::Api;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fork;
-use std::ptr::NonNull;
+use crate::process_end::{self, Calls};
+use crate::resource::pages::PinnedPages;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
-/// Pinned memory, which is freed when this is dropped. The owner waits before for the copies that use it.
+/// Pinned memory, which is freed when this is dropped: then no copy uses it, or it is leaked. Neither happens in a child made by `fork`, and on
+/// threads that the end of the process stops.
 pub(super) struct StagingMemory {
     api: Arc<Api>,
     ordinal: u32,
-    address: NonNull<u8>,
-    /// True if a copy may still use the memory and the wait for it failed: then the memory is never freed.
-    is_kept: bool,
+    pages: PinnedPages,
+    bytes: usize,
+    /// True if a copy may have used the memory.
+    is_used: bool,
 }
 
-// SAFETY: the owner has the memory for itself; only the thread that has the owner uses it.
-unsafe impl Send for StagingMemory {}
+/// Staging memory that a thread allocates.
+pub(super) struct Preparing(Option<JoinHandle<Result<StagingMemory>>>);
 
 impl StagingMemory {
     pub(super) fn allocate(device: &DeviceState, bytes: usize) -> Result<Self> {
+        let registers = device.capabilities.host_register;
+        Self::of(&device.api, device.ordinal, bytes, registers)
+    }
+
+    fn of(api: &Arc<Api>, ordinal: u32, bytes: usize, registers: bool) -> Result<Self> {
         Ok(Self {
-            address: device.api.host_alloc(device.ordinal, bytes, false)?,
-            api: Arc::clone(&device.api),
-            ordinal: device.ordinal,
-            is_kept: false,
+            pages: PinnedPages::allocate(api, ordinal, bytes, (false, registers))?,
+            api: Arc::clone(api),
+            ordinal,
+            bytes,
+            is_used: false,
         })
     }
 
     pub(super) fn address(&self) -> *mut u8 {
-        self.address.as_ptr()
+        self.pages.address.as_ptr()
     }
 
-    /// Returns true if the memory is neither used nor freed: in a child made by `fork`, and on threads that the end of the process stops.
-    pub(super) fn is_over(&self) -> bool {
-        fork::is_over()
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Waits for all work of the device, and returns the error of the wait.
-    pub(super) fn wait_for_all(&self) -> Result<()> {
-        self.api.device_synchronize(self.ordinal)
-    }
-
-    /// After the wait for the copies failed: waits for all work of the device. If this fails as well, the memory is leaked.
-    pub(super) fn wait_for_all_or_leak(&mut self, error: Error) {
-        // The event may have failed, and not the copies. In a broken context nothing runs, and freeing fails as well.
-        let is_over = error.is_sticky() || self.wait_for_all().is_ok();
-        if is_over {
-            crate::telemetry::debug!(%error, "pinned memory for staging whose copies could not be waited for");
-            return;
-        }
-        self.is_kept = true;
-        crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
+    /// From now on, copies may use the memory.
+    pub(super) fn is_now_used(&mut self) {
+        self.is_used = true;
     }
 }
 
 impl Drop for StagingMemory {
     fn drop(&mut self) {
-        if self.is_kept || self.is_over() {
+        if fork::is_over() {
             return;
         }
-        // SAFETY: this value owns the memory; its owner waited for the copies that use it.
-        if let Err(error) = unsafe { self.api.free_host(self.ordinal, self.address) } {
+        let wait = || self.api.device_synchronize(self.ordinal);
+        if self.is_used
+            && let Err(error) = wait()
+            // In a broken context nothing runs, and freeing fails as well.
+            && !error.is_sticky()
+            && wait().is_err()
+        {
+            crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
+            return;
+        }
+        // SAFETY: this value owns the memory, and no copy uses it.
+        if let Err(error) = unsafe { self.pages.free(&self.api, self.ordinal) } {
             crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
         }
+    }
+}
+
+impl Preparing {
+    /// Allocates on a thread; `None` if the system gives none.
+    pub(super) fn begin(device: &DeviceState, bytes: usize) -> Option<Self> {
+        let (api, ordinal) = (Arc::clone(&device.api), device.ordinal);
+        let registers = device.capabilities.host_register;
+        let allocate = move || {
+            // The end of the process waits for it.
+            let _calls = Calls::begin().ok_or_else(|| process_end::error("cudaHostAlloc"))?;
+            StagingMemory::of(&api, ordinal, bytes, registers)
+        };
+        let thread = thread::Builder::new().name("cuda-um-staging".to_owned());
+        thread.spawn(allocate).ok().map(|thread| Self(Some(thread)))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for the memory.
+    pub(super) fn finish(mut self) -> Result<StagingMemory> {
+        self.join()
+            .unwrap_or_else(|| Err(process_end::error("cudaHostAlloc")))
+    }
+
+    /// `None` if the thread does not exist in this process, or may have been stopped.
+    fn join(&mut self) -> Option<Result<StagingMemory>> {
+        let thread = self.0.take()?;
+        if fork::is_inherited() || process_end::is_ending() {
+            std::mem::forget(thread);
+            return None;
+        }
+        thread.join().ok()
+    }
+}
+
+impl Drop for Preparing {
+    fn drop(&mut self) {
+        drop(self.join());
     }
 }

@@ -1,15 +1,22 @@
-//! The ring of a device and its options: one copy at a time has the ring, and new options apply from the next copy on. Reads of files take turns;
-//! copies do not wait for the ring.
+//! The ring of a device, its threads and its options: one job at a time has the ring, and new options apply from the next one on. Reads of storage
+//! take turns; copies do not wait for the ring.
 
+use crate::buffer::transfer::job::{Piece, Staged};
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::piece::Pieces;
-use crate::buffer::transfer::ring::Ring;
-use crate::buffer::transfer::workers::HAS_RING;
+use crate::buffer::transfer::plan;
+use crate::buffer::transfer::ring::{CHUNKS, Lane, Ring};
+use crate::buffer::transfer::staging_memory::{Preparing, StagingMemory};
+use crate::buffer::transfer::workers::{HAS_RING, Workers};
 use crate::context::capture;
 use crate::context::device::DeviceState;
+use crate::context::stream::StreamInner;
 use crate::fork;
-use crate::sync::{Condvar, Mutex, after_unlock};
-use std::ops::Deref;
+use crate::sync::{Condvar, Mutex, MutexGuard, after_unlock};
+use smallvec::SmallVec;
+
+/// Less memory is allocated at once: it takes as long as the driver's copy.
+const AT_ONCE: usize = 1 << 20;
 
 /// The state that all transfers of one device share.
 #[derive(Default)]
@@ -18,6 +25,7 @@ pub(crate) struct Transfers {
     /// A read gave the ring back.
     given_back: Condvar,
     pub(super) pieces: Pieces,
+    workers: Workers,
 }
 
 #[derive(Default)]
@@ -25,21 +33,24 @@ struct State {
     options: TransferOptions,
     /// The number of times that the ring was freed.
     changes: u64,
-    /// Made by the first copy.
-    ring: Option<Ring>,
-    /// True while a copy or a read has the ring.
-    is_taken: bool,
-    /// The numbers of the next read that asks for the ring, and of the one whose turn it is.
-    asked: u64,
-    served: u64,
+    memory: Memory,
+    /// `None` if no job has the ring; otherwise true if the job is a read.
+    taken: Option<bool>,
 }
 
-/// Holds the ring for one copy until it is dropped; copies share one link anyway. It is not a lock, because closures of the caller run
-/// meanwhile, and may copy and set options.
-pub(super) struct RingTurn<'a> {
-    transfers: &'a Transfers,
-    /// `None` only during the drop.
+/// The ring, and the memory that will be a part of it.
+#[derive(Default)]
+struct Memory {
     ring: Option<Ring>,
+    preparing: Option<Preparing>,
+}
+
+/// Holds the ring for one job until it is dropped; jobs share one link anyway. It is not a lock, because code of the caller runs
+/// meanwhile, and may copy and set options.
+pub(super) struct Turn<'a> {
+    transfers: &'a Transfers,
+    pub(super) options: TransferOptions,
+    memory: Memory,
     /// The value of `changes` when the ring was taken.
     changes: u64,
     is_read: bool,
@@ -52,69 +63,22 @@ impl Transfers {
     }
 
     /// Sets the options for copies that begin after this call. Frees the ring: at once, which waits for work that still uses its memory, or
-    /// at the end of the copy that has the ring.
+    /// at the end of the job that has the ring.
     pub(crate) fn configure(&self, options: TransferOptions) {
         self.state.lock().options = options;
         self.pieces.set_options(options);
         self.free();
     }
 
-    /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the copy that has it.
+    /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the job that has it.
     pub(crate) fn free(&self) {
         let unused = {
             let mut state = self.state.lock();
             state.changes += 1;
-            state.ring.take()
+            std::mem::take(&mut state.memory)
         };
         self.pieces.free();
         capture::drop_after(unused);
-    }
-
-    /// Returns the largest number of threads that copy.
-    pub(super) fn threads(&self) -> usize {
-        self.state.lock().options.threads
-    }
-
-    /// Takes the ring; `None` if another copy has it.
-    pub(super) fn take(&self) -> Option<RingTurn<'_>> {
-        let mut state = self.state.lock();
-        let options = state.options;
-        self.take_of(&mut state, options)
-    }
-
-    /// Takes the ring for one round of a read, after the rounds of other reads; `None` if a copy has it, or a round that this thread works on.
-    /// The ring has chunks for pieces of this size, if the options allow such.
-    pub(super) fn take_to_read(&self, piece_bytes: usize) -> Option<RingTurn<'_>> {
-        if HAS_RING.get() {
-            return None;
-        }
-        let mut state = self.state.lock();
-        let number = state.asked;
-        state.asked += 1;
-        while state.served != number {
-            self.given_back.wait(&mut state);
-        }
-        let options = state.options.with_chunks(piece_bytes);
-        let is_small = |ring: &mut Ring| ring.options().chunk_bytes() < options.chunk_bytes();
-        let small = state.ring.take_if(is_small);
-        let mut turn = self.take_of(&mut state, options);
-        match &mut turn {
-            Some(turn) => turn.is_read = true,
-            None => self.serve_next(&mut state),
-        }
-        HAS_RING.set(turn.is_some());
-        drop(state);
-        // Later, as for other options.
-        if let Some(small) = small {
-            after_unlock(move || drop(small));
-        }
-        turn
-    }
-
-    /// Lets the next read take the ring.
-    fn serve_next(&self, state: &mut State) {
-        state.served += 1;
-        self.given_back.notify_all();
     }
 
     /// Returns the number of threads of a read of so many bytes, and the size of its pieces in bytes.
@@ -123,50 +87,137 @@ impl Transfers {
         (options.threads, options.read_piece_bytes(bytes))
     }
 
-    fn take_of<'a>(&'a self, state: &mut State, new: TransferOptions) -> Option<RingTurn<'a>> {
-        if state.is_taken {
+    /// Returns the number of threads of a job to the device, and its pieces, which split no unit.
+    pub(crate) fn pieces_of(
+        &self,
+        copy: &Staged,
+        unit_bytes: usize,
+    ) -> (usize, SmallVec<[Piece; 8]>) {
+        let options = self.state.lock().options;
+        let threads = plan::copy_threads(copy.bytes, options.threads);
+        let chunk = options.read_piece_bytes(0).max(unit_bytes);
+        (threads, plan::pieces(copy, unit_bytes, chunk, threads))
+    }
+
+    /// Takes the ring; `None` if another job has it.
+    pub(super) fn take(&self) -> Option<Turn<'_>> {
+        self.take_free(self.state.lock(), false)
+    }
+
+    /// Takes the ring for one round of a read, after the rounds of other reads; `None` if a copy has it, or a round that this thread works on.
+    pub(super) fn take_to_read(&self) -> Option<Turn<'_>> {
+        if HAS_RING.get() {
             return None;
         }
-        state.is_taken = true;
-        let ring = state.ring.take();
-        Some(RingTurn {
+        let mut state = self.state.lock();
+        while state.taken == Some(true) {
+            self.given_back.wait(&mut state);
+        }
+        let turn = self.take_free(state, true);
+        HAS_RING.set(turn.is_some());
+        turn
+    }
+
+    fn take_free<'a>(
+        &'a self,
+        mut state: MutexGuard<'_, State>,
+        is_read: bool,
+    ) -> Option<Turn<'a>> {
+        if state.taken.is_some() {
+            return None;
+        }
+        state.taken = Some(is_read);
+        Some(Turn {
             transfers: self,
-            ring: Some(ring.unwrap_or_else(|| Ring::new(new))),
+            options: state.options,
+            memory: std::mem::take(&mut state.memory),
             changes: state.changes,
-            is_read: false,
+            is_read,
         })
     }
 }
 
-impl Deref for RingTurn<'_> {
-    type Target = Ring;
+impl Turn<'_> {
+    pub(super) fn workers(&self) -> &Workers {
+        &self.transfers.workers
+    }
 
-    fn deref(&self) -> &Ring {
-        self.ring
-            .as_ref()
-            .expect("it is there until this is dropped")
+    /// Returns the ring, if it has chunks of at least this size for so many threads. Memory that is missing is allocated now if the caller `waits`,
+    /// and if it is little. Otherwise a thread allocates it, and until then the driver copies: no copy is slower than without a ring. Two
+    /// threads are faster than the driver.
+    pub(super) fn ring(
+        &mut self,
+        device: &DeviceState,
+        threads: usize,
+        chunk_bytes: usize,
+        waits: bool,
+    ) -> Option<&mut Ring> {
+        let Memory { ring, preparing } = &mut self.memory;
+        if let Some(small) = ring.take_if(|ring| ring.chunk_bytes() < chunk_bytes) {
+            // Later, as for other options.
+            after_unlock(move || capture::drop_after(small));
+        }
+        let ring = ring.get_or_insert_with(|| Ring::new(chunk_bytes));
+        let mut prepared = preparing.take_if(|preparing| waits || preparing.is_over());
+        let mut new = prepared.take().map(Preparing::finish);
+        while ring.lanes() < threads {
+            let memory = match new.take() {
+                Some(memory) => memory,
+                None if preparing.is_some() => break,
+                None => {
+                    let lane_bytes = CHUNKS * ring.chunk_bytes();
+                    let bytes = (threads - ring.lanes()) * lane_bytes;
+                    if !waits && bytes >= AT_ONCE {
+                        *preparing = Preparing::begin(device, bytes);
+                        break;
+                    }
+                    StagingMemory::allocate(device, bytes)
+                }
+            };
+            match memory {
+                Ok(memory) => ring.add(memory),
+                Err(error) => {
+                    crate::telemetry::warn!(%error, "no pinned memory to stage copies: they take longer");
+                    break;
+                }
+            }
+        }
+        (ring.lanes() >= threads.min(2)).then_some(ring)
+    }
+
+    /// Runs `work` on at most so many threads, each with a lane of the [`ring`](Self::ring).
+    pub(super) fn run(
+        &mut self,
+        stream: &StreamInner,
+        threads: usize,
+        work: impl Fn(&mut Lane) + Sync,
+    ) {
+        if let Some(ring) = &mut self.memory.ring {
+            ring.run(&self.transfers.workers, stream, threads, work);
+        }
     }
 }
 
-impl Drop for RingTurn<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
         // In a child made by `fork` in a closure, a thread that exists only in the parent may hold the lock for ever.
         if fork::is_inherited() {
             return;
         }
+        let mut memory = std::mem::take(&mut self.memory);
+        let is_whole = memory.ring.as_mut().is_none_or(Ring::is_whole);
         let mut state = self.transfers.state.lock();
-        state.is_taken = false;
+        state.taken = None;
         if self.is_read {
             HAS_RING.set(false);
-            self.transfers.serve_next(&mut state);
+            self.transfers.given_back.notify_all();
         }
-        let ring = self.ring.take();
-        if state.changes == self.changes {
-            state.ring = ring;
+        if state.changes == self.changes && is_whole {
+            state.memory = memory;
         } else {
-            // With new options the old ring is freed. Do this after the lock and the turn at the gate are released: the drop waits for work
-            // that uses the memory, and for threads on which a subscriber may wait for this thread's turn.
-            after_unlock(move || capture::drop_after(ring));
+            // Do this after the lock and the turn at the gate are released: the drop waits for work that uses the memory, and for threads on
+            // which a subscriber may wait for this thread's turn.
+            after_unlock(move || capture::drop_after(memory));
         }
     }
 }

@@ -27,6 +27,7 @@ thread_local! {
 }
 
 /// Helper threads, which start with the first work that is large enough for them.
+#[derive(Default)]
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -54,35 +55,21 @@ struct State {
 
 type Panic = Box<dyn Any + Send>;
 
-/// Work that helpers may join, and the numbers that no helper has taken yet.
+/// Work that helpers may join.
+#[derive(Clone, Copy)]
 struct Work {
     run: *const (dyn Fn(usize) + Sync),
-    numbers: std::ops::Range<usize>,
+    /// The number of the next helper, and the number of helpers.
+    next: usize,
+    helpers: usize,
     /// True if the thread that waits for the work has a turn at the gate.
     has_turn: bool,
 }
-
-/// A helper's part of the work.
-struct Joined {
-    run: *const (dyn Fn(usize) + Sync),
-    number: usize,
-    has_turn: bool,
-}
-
-/// Marks a helper that runs the work; its drop tells the waiting thread that the helper has left.
-struct Leave<'a>(&'a Shared);
 
 // SAFETY: the pointer's target is `Sync`, and lives until the work is closed and no helper runs it (see `run`).
 unsafe impl Send for Work {}
 
 impl Workers {
-    pub(super) fn new() -> Self {
-        Self {
-            shared: Arc::default(),
-            threads: Mutex::default(),
-        }
-    }
-
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. When this returns or
     /// panics, no helper runs the work. Only one thread at a time may call this.
     pub(super) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
@@ -107,7 +94,8 @@ impl Workers {
             let mut state = self.shared.state.lock();
             state.work = Some(Work {
                 run,
-                numbers: 1..helpers + 1,
+                next: 1,
+                helpers,
                 has_turn: has_turn(),
             });
             self.shared.works.fetch_add(1, Ordering::Release);
@@ -134,12 +122,6 @@ impl Workers {
         }
     }
 
-    /// Returns the number of helpers that run the work now.
-    #[cfg(all(test, not(cuda_um_loom)))]
-    pub(super) fn running(&self) -> usize {
-        self.shared.state.lock().running
-    }
-
     /// Starts helpers until there are `wanted`, or fewer if the system refuses a thread. Returns the number of helpers, at most `wanted`.
     fn start(&self, wanted: usize) -> usize {
         let mut threads = self.threads.lock();
@@ -162,28 +144,27 @@ impl Shared {
     fn help(&self) {
         HAS_RING.set(true);
         let mut seen = 0;
-        while let Some(joined) = self.join(&mut seen) {
+        while let Some((number, work)) = self.join(&mut seen) {
             // Dropped after this thread has left the work, so that deferred events are sent after that.
-            let _turn = joined.has_turn.then(Turn::begin);
-            let leave = Leave(self);
+            let _turn = work.has_turn.then(Turn::begin);
             // Other threads do the rest if the process ends.
-            let calls = Calls::begin();
-            if calls.is_none() {
-                continue;
+            let outcome = Calls::begin().map(|_calls| {
+                // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
+                catch_unwind(AssertUnwindSafe(|| unsafe { (*work.run)(number) }))
+            });
+            let mut state = self.state.lock();
+            if let Some(Err(panic)) = outcome {
+                keep_first(&mut state.panic, panic);
             }
-            // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
-            let outcome =
-                catch_unwind(AssertUnwindSafe(|| unsafe { (*joined.run)(joined.number) }));
-            if let Err(panic) = outcome {
-                keep_first(&mut self.state.lock().panic, panic);
+            state.running -= 1;
+            if state.running == 0 {
+                self.left.notify_one();
             }
-            drop(calls);
-            drop(leave);
         }
     }
 
-    /// Waits for work to help with; `None` at the end of the ring. `seen` is the number of works that this helper has seen.
-    fn join(&self, seen: &mut u64) -> Option<Joined> {
+    /// Waits for work to help with; `None` at the end of the device. `seen` is the number of works that this helper has seen.
+    fn join(&self, seen: &mut u64) -> Option<(usize, Work)> {
         if *seen > 0 {
             spin_until(AWAKE, || self.works.load(Ordering::Acquire) != *seen);
         }
@@ -194,15 +175,12 @@ impl Shared {
             }
             *seen = self.works.load(Ordering::Acquire);
             if let Some(work) = &mut state.work
-                && let Some(number) = work.numbers.next()
+                && work.next <= work.helpers
             {
-                let (run, has_turn) = (work.run, work.has_turn);
+                let joined = (work.next, *work);
+                work.next += 1;
                 state.running += 1;
-                return Some(Joined {
-                    run,
-                    number,
-                    has_turn,
-                });
+                return Some(joined);
             }
             state.sleeping += 1;
             self.opened.wait(&mut state);
@@ -219,29 +197,18 @@ fn keep_first(first: &mut Option<Panic>, panic: Panic) {
     }
 }
 
-impl Drop for Leave<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.running -= 1;
-        if state.running == 0 {
-            self.0.left.notify_one();
-        }
-    }
-}
-
 impl Drop for Workers {
     fn drop(&mut self) {
+        let threads = std::mem::take(self.threads.get_mut());
         if fork::is_inherited() {
             // The threads do not exist in this process.
-            std::mem::take(self.threads.get_mut())
-                .into_iter()
-                .for_each(std::mem::forget);
+            threads.into_iter().for_each(std::mem::forget);
             return;
         }
         self.shared.state.lock().closing = true;
         self.shared.opened.notify_all();
         let own = thread::current().id();
-        for thread in self.threads.get_mut().drain(..) {
+        for thread in threads {
             // A helper can drop this in foreign code after its work: it cannot wait for itself.
             if thread.thread().id() != own {
                 // The panics of the work were already caught.

@@ -19,11 +19,9 @@ pub(crate) struct NamedLaunch {
     pub(crate) function: CUfunction,
     /// Grid, block, and bytes of shared memory.
     pub(crate) shape: ([u32; 3], [u32; 3], u32),
-    /// The values and addresses; each begins a word.
-    pub(crate) words: Vec<u64>,
-    /// The size of each value in bytes.
-    pub(crate) sizes: Vec<u32>,
-    /// The first word of each named scalar, and the scalar's index.
+    /// The value or address of each parameter.
+    pub(crate) values: Vec<Vec<u64>>,
+    /// The parameter of each named scalar, and the scalar's index.
     pub(crate) scalars: Vec<(usize, u32)>,
 }
 

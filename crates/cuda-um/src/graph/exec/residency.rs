@@ -61,7 +61,7 @@ pub(super) fn bring_in(
     }
     batches
         .iter()
-        .try_for_each(|(location, batch)| batch.enqueue(*location, stream).map(drop))
+        .try_for_each(|(location, batch)| batch.prefetch_on(*location, stream)?.outcome.require())
 }
 
 /// The bytes to prefetch, and to which place; `None` if they are there as far as the library knows.

@@ -3,7 +3,6 @@
 use super::GraphExec;
 use crate::driver::graph::KernelParameters;
 use crate::error::{Error, Result};
-use crate::kernel::arguments::words;
 use bytemuck::NoUninit;
 use std::any::{TypeId, type_name};
 
@@ -73,17 +72,14 @@ impl GraphExec {
         let launches = self.contents.kernels.iter().flat_map(|it| &it.named);
         let is_it = |(_, scalar): &(usize, u32)| *scalar as usize == index;
         for launch in launches.filter(|launch| launch.scalars.iter().any(is_it)) {
-            let mut all = launch.words.clone();
-            for (word, scalar) in &launch.scalars {
+            let mut all = launch.values.clone();
+            for (parameter, scalar) in &launch.scalars {
                 let value = &self.scalars[*scalar as usize].value;
-                let place = bytemuck::cast_slice_mut::<u64, u8>(&mut all[*word..]);
+                let place = bytemuck::cast_slice_mut::<u64, u8>(&mut all[*parameter]);
                 place[..value.len()].copy_from_slice(value);
             }
-            let (mut next, mut values) = (all.as_mut_ptr(), Vec::new());
-            for bytes in &launch.sizes {
-                values.push(next.cast());
-                next = next.wrapping_add(words(*bytes as usize));
-            }
+            let values = all.iter_mut().map(|value| value.as_mut_ptr().cast());
+            let mut values: Vec<_> = values.collect();
             let parameters = KernelParameters {
                 function: launch.function,
                 shape: launch.shape,

@@ -8,8 +8,7 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::Block;
-use crate::resource::location::By;
+use crate::resource::block::{Block, Uses};
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cuda_um_sys::cudaMemoryAdvise;
@@ -35,10 +34,10 @@ impl Allocation {
         self.tell(What::Free);
         let label = self.label.replace(Label::slab());
         let (block, chosen) = (self.block_now(), self.chosen);
-        let (is_read_only, is_default) = (self.is_read_only, self.is_default);
-        let (device, uses) = (self.device().clone(), InFlight::default());
+        let is_read_only = self.is_read_only;
+        let device = self.device().clone();
         self.in_flight.prune();
-        uses.inherit(&self.in_flight);
+        let uses = InFlight::inherited(&self.in_flight);
         let whole = Arc::new(Whole {
             traits: Traits {
                 can_give: false,
@@ -53,24 +52,20 @@ impl Allocation {
                 0 => Self::empty::<u128>(&device),
                 bytes => {
                     let block = Block {
-                        address: block.address.offset(range.start),
-                        bytes,
-                        reserved_bytes: bytes,
-                        class: None,
                         is_away: block.is_away,
+                        ..Block::new(block.address.offset(range.start), bytes)
                     };
-                    let in_flight = InFlight::default();
-                    in_flight.inherit(&uses);
+                    let uses = Uses::of(Some(InFlight::inherited(&uses)));
                     whole.out.fetch_add(1, Ordering::Relaxed);
                     Self::of_block(
                         Arc::clone(&whole) as _,
                         Some(device.for_buffer()),
                         block,
-                        in_flight,
+                        uses,
                     )
                 }
             };
-            (part.chosen, part.is_default) = (chosen, is_default);
+            part.chosen = chosen;
             part.is_read_only = is_read_only;
             part.rate();
             label.into_iter().for_each(|label| part.set_label(label));
@@ -90,7 +85,7 @@ impl Whole {
             uses.into_iter()
                 .for_each(|uses| memory.in_flight.inherit(uses));
             if block.is_away {
-                memory.pages.touched(By::Unknown);
+                memory.pages.lost();
             }
         }
         // Release: the uses are there before the last part is back.
@@ -138,8 +133,9 @@ impl Owner for Whole {
     }
 
     /// The memory goes back after the uses.
-    unsafe fn release(&self, mut released: Released<'_>) {
-        self.take_back(&released.block, released.in_flight.take().as_deref());
+    unsafe fn release(&self, released: Released<'_>) {
+        let uses = released.uses.into_left();
+        self.take_back(&released.block, uses.as_deref());
     }
 }
 

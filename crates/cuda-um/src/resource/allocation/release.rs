@@ -20,7 +20,7 @@ impl Allocation {
         let uses = self.in_flight.before(Access::Write);
         // From here on the memory is leaked, unless `free` is reached.
         self.is_owned = false;
-        let (over, waited) = match self.owner.traits().is_borrowed {
+        let (over, waited) = match self.traits().is_borrowed {
             true => (true, drain_or_abort(&uses)),
             false => drain(&uses),
         };
@@ -35,7 +35,7 @@ impl Allocation {
         let freed = unsafe { self.owner.free(&block) };
         let (buffer, bytes) = (self.id, self.bytes());
         crate::telemetry::debug!(buffer, bytes, "free");
-        if self.is_imported() {
+        if self.traits().is_imported {
             self.state().reclaim.poll_few(Which::All);
         }
         waited.and(freed)
@@ -63,11 +63,6 @@ impl Allocation {
         self.pointer()
     }
 
-    /// Returns true if another owner can free the memory in stream order.
-    pub(crate) fn can_give(&self) -> bool {
-        self.owner.traits().can_give
-    }
-
     /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         self.is_owned = false;
@@ -88,10 +83,10 @@ impl Drop for Allocation {
             return;
         }
         // Borrowed memory is waited for: the thread stops in the wait.
-        if fork::is_over() && !self.owner.traits().is_borrowed {
+        if fork::is_over() && !self.traits().is_borrowed {
             return;
         }
-        let waited = self.owner.traits().is_borrowed.then(|| {
+        let waited = self.traits().is_borrowed.then(|| {
             // The caller may use the memory as soon as this drop returns or unwinds.
             drain_or_abort(&self.in_flight.before(Access::Write))
         });
@@ -112,7 +107,7 @@ impl Allocation {
     /// Memory of the caller or of another library, which may end with this drop, stays out: no launch of the graph finds it.
     #[cold]
     fn keep_captured(&mut self) {
-        if self.owner.traits().is_borrowed || self.owner.traits().is_imported {
+        if self.traits().is_borrowed || self.traits().is_imported {
             return;
         }
         capture::keep(self.id, || {
@@ -131,11 +126,10 @@ impl Allocation {
 
     /// The memory on its way back; its uses are no longer here.
     fn released(&mut self) -> Released<'_> {
-        let in_flight = std::mem::take(&mut self.in_flight);
         Released {
+            uses: self.in_flight.take(),
             owner: &self.owner,
             block: self.block_now(),
-            in_flight,
             buffer: self.id,
         }
     }

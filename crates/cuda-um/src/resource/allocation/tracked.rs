@@ -7,7 +7,7 @@ use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::{By, Place};
+use crate::resource::location::Place;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,10 +29,6 @@ impl Tracked for Allocation {
         self
     }
 
-    fn is_managed(&self) -> bool {
-        self.is_managed()
-    }
-
     #[cold]
     fn check_kernel_of(&self, device: &Device) -> Result<()> {
         if !device.runtime().is_same(self.device().runtime()) {
@@ -42,7 +38,7 @@ impl Tracked for Allocation {
             return Err(Error::NotSupported {
                 what: format!(
                     "a kernel's use of {} memory (buffer {})",
-                    self.name_of_kind(),
+                    self.traits().name,
                     self.id()
                 ),
                 needs: "a device that maps host memory".to_owned(),
@@ -55,11 +51,11 @@ impl Tracked for Allocation {
                 .check_pageable_access("a kernel's use of system memory")?;
         }
         let (expected, found) = (device.ordinal(), self.device().ordinal());
-        let is_peers = self.is_device_memory() && self.is_open_to_peers() && {
+        let is_peers = self.is_device_memory() && self.traits().is_open_to_peers && {
             let peers = device.state().driver.peers.lock();
             peers.contains(&(expected, found))
         };
-        if !self.is_for_all_devices() && !is_peers && expected != found {
+        if !self.migrates() && self.bytes() > 0 && !is_peers && expected != found {
             return Err(Error::DeviceMismatch {
                 what: "a buffer of the launch",
                 expected,
@@ -78,14 +74,12 @@ impl Tracked for Allocation {
     }
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
-        // A prefetch records the destination of the pages itself.
-        if let Some(by) = By::of(Place::Device(stream.ordinal()), access)
-            && self.migrates()
-            // For most small buffers there is nothing to track.
-            && (self.is_located || stream.ordinal() != self.device().ordinal())
-        {
-            self.pages.touched(by);
-            self.left_device_for(Place::Device(stream.ordinal()));
+        let place = Place::Device(stream.ordinal());
+        // For most small buffers there is nothing to track.
+        let is_tracked = self.is_located || stream.ordinal() != self.device().ordinal();
+        if is_tracked && access != Access::Move && self.migrates() {
+            self.pages.touched(place, access);
+            self.left_device_for(place);
         }
     }
 
@@ -94,9 +88,9 @@ impl Tracked for Allocation {
             id: self.id,
             address: self.pointer().as_ptr().addr(),
             bytes: self.bytes(),
-            kind: self.name_of_kind(),
+            kind: self.traits().name,
             is_managed: self.is_managed(),
-            is_imported: self.is_imported(),
+            is_imported: self.traits().is_imported,
             name: self.name(),
             site: self.label.and_then(|label| label.site),
             element_bytes: self.label.map_or(1, |label| label.element_bytes),

@@ -1,6 +1,10 @@
-//! Tracks advice for blocks of pools, so that the next owner does not inherit it.
+//! Tracks advice for memory, so that its next owner does not inherit it.
+#![allow(unsafe_code, reason = "passes addresses to CUDA")]
 
+use crate::context::device::DeviceState;
 use crate::driver::location::Location;
+use crate::error::Result;
+use crate::resource::block::Block;
 use crate::resource::pool::class::host_page;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -8,18 +12,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Advice for a buffer of a pool.
+/// Advice for a buffer.
 #[derive(Clone, Debug)]
-pub(super) struct Advised {
+struct Advised {
     /// The addresses of the advice.
-    pub(super) range: Range<usize>,
-    pub(super) location: Location,
+    range: Range<usize>,
+    location: Location,
     set: cudaMemoryAdvise,
 }
 
-/// All advice in one pool.
+/// All advice for the memory of a pool, or for one allocation.
 #[derive(Default)]
-pub(super) struct AdvisedRanges {
+pub(crate) struct AdvisedRanges {
     ranges: Mutex<Ranges>,
     // The sizes of the two collections, so that a pool without advice takes no lock.
     live: AtomicUsize,
@@ -32,17 +36,6 @@ struct Ranges {
     live: BTreeMap<usize, Vec<Advised>>,
     /// Advice for buffers that were dropped.
     stale: Vec<Advised>,
-}
-
-impl Advised {
-    /// The advice that undoes this one. Its number is always one more.
-    pub(super) fn undo(&self) -> cudaMemoryAdvise {
-        cudaMemoryAdvise(self.set.0 + 1)
-    }
-
-    fn pages(&self) -> Range<usize> {
-        pages(&self.range)
-    }
 }
 
 /// The range extended to whole pages of the host, on which prefetch and advice operate.
@@ -62,7 +55,7 @@ impl AdvisedRanges {
     }
 
     /// Tracks advice. Unset advice is not recorded: undoing twice is harmless.
-    pub(super) fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
+    pub(crate) fn note(&self, range: Range<usize>, set: cudaMemoryAdvise, location: Location) {
         // Odd numbers set advice; the even number that follows unsets it.
         if set.0.is_multiple_of(2) {
             return;
@@ -85,7 +78,7 @@ impl AdvisedRanges {
     }
 
     /// Marks the advice of a dropped buffer's block as stale.
-    pub(super) fn retire(&self, block: Range<usize>) {
+    pub(crate) fn retire(&self, block: Range<usize>) {
         if self.live.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -96,22 +89,37 @@ impl AdvisedRanges {
         });
     }
 
-    /// Takes the stale advice on the pages of a block.
-    pub(super) fn take_stale(&self, block: &Range<usize>) -> Vec<Advised> {
+    /// Undoes the advice for buffers that were dropped on the pages of a block. Returns true if there was any. What cannot be undone stays.
+    ///
+    /// # Safety
+    ///
+    /// The block is of the memory for which the advice is, which is live.
+    pub(crate) unsafe fn undo(&self, device: &DeviceState, block: &Block) -> Result<bool> {
         if self.stale.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
+            return Ok(false);
         }
-        let block = pages(block);
+        let block_pages = pages(&(block.at()..block.at() + block.bytes));
         let touches = |advised: &mut Advised| {
-            let pages = advised.pages();
-            pages.start < block.end && block.start < pages.end
+            let pages = pages(&advised.range);
+            pages.start < block_pages.end && block_pages.start < pages.end
         };
-        self.change(|ranges| ranges.stale.extract_if(.., touches).collect())
-    }
-
-    /// Puts back advice that could not be undone.
-    pub(super) fn put_back(&self, advised: impl IntoIterator<Item = Advised>) {
-        self.change(|ranges| ranges.stale.extend(advised));
+        let mut stale: Vec<_> =
+            self.change(|ranges| ranges.stale.extract_if(.., touches).collect());
+        let any = !stale.is_empty();
+        while let Some(advised) = stale.pop() {
+            let start = block.address.host.as_ptr();
+            let range = start.with_addr(advised.range.start)..start.with_addr(advised.range.end);
+            // The number of the advice that undoes this one is always one more.
+            let unset = cudaMemoryAdvise(advised.set.0 + 1);
+            let (api, ordinal) = (&device.api, device.ordinal);
+            // SAFETY: the range was checked when the advice was set; the memory is live.
+            if let Err(error) = unsafe { api.advise(ordinal, range, unset, advised.location) } {
+                stale.push(advised);
+                self.change(|ranges| ranges.stale.extend(stale));
+                return Err(error);
+            }
+        }
+        Ok(any)
     }
 
     /// Removes the advice of a slab that is freed.

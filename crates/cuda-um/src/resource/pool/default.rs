@@ -3,26 +3,19 @@
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::device::DeviceMemory;
-use crate::resource::kind::MemoryKind;
-use crate::resource::managed::ManagedMemory;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
-use crate::resource::pinned::PinnedMemory;
+use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::pool::class::CHUNK;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::slabs::Homes;
 use crate::resource::pool::{Pool, PoolOptions, PoolStats};
-use crate::resource::system::SystemMemory;
+use crate::resource::separate::Cuda;
+use crate::resource::system;
 use crate::sync::shard;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-/// The default pools of a device, in its slot in the runtime.
+/// The default pools of a device by [`MemoryKind`], in its slot in the runtime. System memory has none.
 #[derive(Default)]
-struct DefaultPools {
-    managed: Choice,
-    device: Choice,
-    pinned: Choice,
-}
+struct DefaultPools([Choice; MemoryKind::System as usize]);
 
 /// The pool of one kind of memory; `None` if each buffer is a separate allocation. Chosen once, so that allocations read it without a lock.
 type Choice = OnceLock<Option<Homes>>;
@@ -35,35 +28,29 @@ const PINNED_SLAB: usize = CHUNK;
 const PINNED_KEEP: usize = 256 << 20;
 
 impl DefaultPools {
-    /// `None` for system memory, which has no pool.
-    fn choice(&self, kind: MemoryKind) -> Option<&Choice> {
-        match kind {
-            MemoryKind::Managed => Some(&self.managed),
-            MemoryKind::Device => Some(&self.device),
-            MemoryKind::Pinned => Some(&self.pinned),
-            MemoryKind::System => None,
-        }
-    }
-
     /// The pool of a kind, made at the first call.
     fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Homes>> {
-        let Some(choice) = self.choice(kind) else {
+        let Some(choice) = self.0.get(kind as usize) else {
             return Ok(None);
         };
         if let Some(chosen) = choice.get() {
             return Ok(chosen.as_ref());
         }
         let made = match are_on()? {
-            true => Some(Pool::new(device, kind, default_options(device, kind)?)?.into_homes()),
+            true => Some(default_pool(device, kind, default_options(device, kind)?)?),
             false => None,
         };
         Ok(choice.get_or_init(|| made).as_ref())
     }
+}
 
-    fn made(&self) -> impl Iterator<Item = &Homes> {
-        let all = [&self.managed, &self.device, &self.pinned];
-        all.into_iter().filter_map(|choice| choice.get()?.as_ref())
-    }
+fn default_pool(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Homes> {
+    let is_default = true;
+    let options = PoolOptions {
+        is_default,
+        ..options
+    };
+    Pool::new(device, kind, options).map(Pool::into_homes)
 }
 
 /// The value of `CUDA_UM_POOLS`.
@@ -91,58 +78,19 @@ fn default_options(device: &Device, kind: MemoryKind) -> Result<PoolOptions> {
     Ok(options.slab_bytes(slab).keep_bytes(total / 4))
 }
 
-/// Allocates from CUDA, without a pool.
-fn allocate_alone(device: &Device, kind: MemoryKind, bytes: usize) -> Result<Allocation> {
-    match kind {
-        MemoryKind::Managed => ManagedMemory::new(device).allocate(bytes),
-        MemoryKind::Device => DeviceMemory::new(device).allocate(bytes),
-        MemoryKind::Pinned => PinnedMemory::new(device).allocate(bytes),
-        MemoryKind::System => SystemMemory::new(device).allocate(bytes),
-    }
-}
-
-/// The memory that a buffer has by default.
-pub(crate) struct DefaultMemory<'a> {
-    device: &'a Device,
-    kind: MemoryKind,
-}
-
-impl<'a> DefaultMemory<'a> {
-    pub(crate) fn new(device: &'a Device, kind: MemoryKind) -> Self {
-        Self { device, kind }
-    }
-}
-
-impl MemoryResource for DefaultMemory<'_> {
-    fn device(&self) -> &Device {
-        self.device
-    }
-
-    fn kind(&self) -> MemoryKind {
-        self.kind
-    }
-}
-
-impl Allocate for DefaultMemory<'_> {
-    /// Allocates from the default pool. What the pool cannot allocate, because its slabs and blocks are larger than the buffer, may still fit
-    /// as a separate allocation.
-    fn allocate(&self, bytes: usize) -> Result<Allocation> {
-        // The allocation is large: each step that converts its result copies it.
-        let pooled = self.device.default_pools().get(self.device, self.kind)?;
-        let mut made = match pooled {
-            Some(homes) => {
-                let shard = shard::own::<SHARDS>();
-                homes[shard].allocate(self.device, shard, bytes)
-            }
-            None => allocate_alone(self.device, self.kind, bytes),
-        };
-        if pooled.is_some() && matches!(made, Err(Error::OutOfMemory { .. })) {
-            made = allocate_alone(self.device, self.kind, bytes);
+/// Allocates the memory that a buffer has by default: from the default pool, if there is one.
+pub(crate) fn allocate(device: &Device, kind: MemoryKind, bytes: usize) -> Result<Allocation> {
+    // The allocation is large: each step that converts its result copies it.
+    match device.default_pools().get(device, kind)? {
+        Some(homes) => {
+            let shard = shard::own::<SHARDS>();
+            homes[shard].allocate(device, shard, bytes)
         }
-        if let Ok(allocation) = &mut made {
-            allocation.set_default();
+        None if kind == MemoryKind::System => system::allocate(device, None, bytes),
+        None => {
+            let memory = Cuda::new(device.state(), kind, Oversubscription::default());
+            Arc::new(memory).allocate(device, bytes)
         }
-        made
     }
 }
 
@@ -199,10 +147,10 @@ impl Device {
         options: impl Into<Option<PoolOptions>>,
     ) -> Result<()> {
         let options = options.into();
-        let made = options.map(|options| Pool::new(self, kind, options));
-        let made = made.transpose()?.map(Pool::into_homes);
+        let made = options.map(|options| default_pool(self, kind, options));
+        let made = made.transpose()?;
         // Without options, system memory needs no change.
-        let choice = self.default_pools().choice(kind);
+        let choice = self.default_pools().0.get(kind as usize);
         match choice.is_none_or(|choice| choice.set(made).is_ok()) {
             true => Ok(()),
             false => Err(Error::InvalidArgument {
@@ -219,13 +167,14 @@ impl Device {
 
     /// The statistics of the default pool of a kind of memory; `None` if there is no pool, or it was not used.
     pub fn pool_stats(&self, kind: MemoryKind) -> Option<PoolStats> {
-        let homes = self.default_pools().choice(kind)?.get()?.as_ref()?;
+        let homes = self.default_pools().0.get(kind as usize)?.get()?.as_ref()?;
         Some(Pool::of(self, homes).stats())
     }
 
     /// Returns the free memory of the default pools to CUDA, and returns its size in bytes.
     pub(crate) fn trim_pools(&self) -> usize {
-        let made = self.default_pools().made();
+        let made = self.default_pools().0.iter();
+        let made = made.filter_map(|choice| choice.get()?.as_ref());
         made.map(|homes| Pool::of(self, homes).trim()).sum()
     }
 }

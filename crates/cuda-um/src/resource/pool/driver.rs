@@ -1,4 +1,4 @@
-//! The memory of a driver's pool.
+//! The driver's pools.
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
@@ -6,21 +6,156 @@ use crate::context::driver_state::ManagedBytes;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::reclaim::Which;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::{Access, Finished, InFlight, Use};
+use crate::context::tracker::{Access, Finished, Use};
+use crate::driver::Api;
 use crate::driver::mempool::MemPool;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block};
-use crate::resource::kind::{MemoryKind, Oversubscription, Used, check_room, would_oversubscribe};
+use crate::resource::block::{Address, Block, Uses};
+use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
+use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use cuda_um_sys::{cudaMemAllocationType, cudaMemPoolAttr};
+use cuda_um_sys::{RuntimeVersion, cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+/// A pool of the driver (`cudaMemPoolCreate`), of device memory or, from CUDA 13.0 on, of managed memory. A clone is the same pool.
+///
+/// Other libraries can free its managed memory in stream order, with `cudaFreeAsync`:
+/// [`UnifiedBuffer::into_raw`](crate::UnifiedBuffer::into_raw). For other purposes [`Pool`](crate::Pool) is faster, and works with every
+/// version and device.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
+///
+/// let pool = match DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) {
+///     Ok(pool) => pool,
+///     Err(error) if error.kind() == ErrorKind::NotSupported => return Ok(()), // it tells the reason
+///     Err(error) => return Err(error),
+/// };
+/// let buffer = UnifiedBuffer::from_slice_in(&pool, &[1.0f32, 2.0])?;
+/// assert_eq!(buffer.host()?[1], 2.0);
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+///
+/// # Ordering
+///
+/// Allocations and frees are work on the device's [default stream](Device::default_stream): a buffer's first use on another stream runs
+/// after its allocation, its free after all its uses. So **a buffer that is dropped while a long kernel uses it delays that stream until
+/// the kernel is done**, and with it the buffers allocated later.
+///
+/// # Access
+///
+/// Only this device can access its device memory: by default the driver lets no other device access its pools, and the library does not
+/// change that. A copy to or from device memory of another device works on a stream of either device; other work needs a stream of the
+/// pool's device.
+///
+/// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
+/// [`HintOutcome::NotApplied`](crate::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
+///
+/// # Statistics
+///
+/// [`PoolStats`](crate::resource::PoolStats) has the driver's own numbers: `live_bytes` counts the memory of buffers whose free has not run,
+/// and memory that was given to another owner, which `live_buffers` does not count. The driver does not report how it divides its pool:
+/// [`PoolOptions::slab_bytes`] and [`PoolOptions::keep_bytes`] have no effect, `slabs` is 0, and all free memory counts as one block.
+/// [`PoolOptions::limit_bytes`] is the driver's limit (`cudaMemPoolProps::maxSize`). The driver chooses how much it reserves at a time, and
+/// keeps it until it is [trimmed](Self::trim): allocations of other resources can be refused meanwhile.
+///
+/// # Lifetime
+///
+/// The memory returns to CUDA when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed
+/// by then, the driver's pool stays until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
+///
+/// All methods may be called from any thread.
+#[derive(Clone)]
+pub struct DriverPool {
+    memory: Arc<Driver>,
+}
+
+pool_methods!(DriverPool);
+
+impl DriverPool {
+    /// Makes a pool without memory. [`PoolOptions::oversubscription`] has an effect for managed memory, and on an integrated device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSupported`], with the reason, for pinned and system memory; if the device has no memory pools; for managed memory before CUDA
+    /// 13.0, or if a device of the runtime has no concurrent managed access; and for a limit of managed memory, or before CUDA 12.2.
+    /// [`Error::InvalidArgument`] as for [`Pool::new`](crate::Pool::new); and errors of the CUDA functions.
+    #[doc(alias = "cudaMemPoolCreate")]
+    #[doc(alias = "cudaMemAllocationTypeManaged")]
+    pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+        options.check()?;
+        check(device, kind, &options)?;
+        Ok(Self {
+            memory: Arc::new(Driver::new(device, kind, options)?),
+        })
+    }
+
+    fn memory(&self) -> &Driver {
+        &self.memory
+    }
+
+    fn owner(&self) -> &Device {
+        &self.memory.device
+    }
+}
+
+impl Allocate for DriverPool {
+    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+        self.memory.allocate(bytes)
+    }
+}
+
+/// The first version with managed pools.
+const SINCE: RuntimeVersion = RuntimeVersion::new(13, 0);
+
+/// The first version with limits, which managed pools do not have.
+const LIMITS_SINCE: RuntimeVersion = RuntimeVersion::new(12, 2);
+
+/// Refuses a runtime or a device without such pools.
+fn check(device: &Device, kind: MemoryKind, options: &PoolOptions) -> Result<()> {
+    let (state, version) = (device.state(), device.api().version());
+    let is_managed = kind == MemoryKind::Managed;
+    let mut what = format!("{kind} in a pool of the driver");
+    if is_managed {
+        state.check_managed_memory()?;
+        state.check_concurrent_access(|| what.clone())?;
+    }
+    let mut needs = match is_managed {
+        true => {
+            format!("CUDA {SINCE}, memory pools, and concurrent managed access of every device")
+        }
+        false => "memory pools".to_owned(),
+    };
+    let have = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
+        needs = "managed memory or device memory".to_owned();
+        kind.to_string()
+    } else if is_managed && version < SINCE {
+        device.api().version_text()
+    } else if is_managed && state.is_gated {
+        "a device of this runtime that does not have it".to_owned()
+    } else if !state.capabilities.memory_pools {
+        let (ordinal, name) = (device.ordinal(), device.name());
+        format!("device {ordinal} ({name}), which has no memory pools")
+    } else if options.limit_bytes.is_some() && (is_managed || version < LIMITS_SINCE) {
+        what += " with PoolOptions::limit_bytes";
+        needs = format!("device memory and CUDA {LIMITS_SINCE}");
+        match is_managed {
+            true => kind.to_string(),
+            false => device.api().version_text(),
+        }
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotSupported { what, needs, have })
+}
 
 const USED: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrUsedMemCurrent;
 const PEAK: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrUsedMemHigh;
@@ -28,9 +163,9 @@ const RESERVED: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReservedMemCur
 const THRESHOLD: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReleaseThreshold;
 
 /// The memory of a driver's pool, whose bytes the driver counts. All its allocations and frees are enqueued on one stream.
-pub(super) struct Driver {
-    pub(super) device: Device,
-    pub(super) traits: Traits,
+struct Driver {
+    device: Device,
+    traits: Traits,
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
@@ -46,7 +181,7 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Makes a pool of device memory or managed memory.
-    pub(super) fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
+    fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
         let (api, ordinal) = (device.api(), device.ordinal());
         let stream = device.for_buffer().default_stream()?;
         let is_managed = kind == MemoryKind::Managed;
@@ -94,16 +229,14 @@ impl Driver {
         Ok(pool)
     }
 
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    pub(super) fn options(&self) -> &PoolOptions {
-        &self.options
+    /// The calls of the driver, and what they take.
+    fn call(&self) -> (&Api, u32, cudaMemPool_t) {
+        let device = &self.traits.device;
+        (&device.api, device.ordinal, self.raw.raw().raw)
     }
 
     /// Allocates `bytes`, which is not 0. The allocation is work on the pool's stream, which the first use is ordered after.
-    pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
+    fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation> {
         let pointer = match self.malloc(bytes) {
             Err(Error::OutOfMemory { .. }) => {
                 self.make_room();
@@ -113,67 +246,49 @@ impl Driver {
             result => result?,
         };
         self.buffers.fetch_add(1, Ordering::Relaxed);
-        let block = Block {
-            address: Address::shared(pointer),
-            bytes,
-            reserved_bytes: bytes,
-            class: None,
-            // The driver does not tell where the pages of a former owner are.
-            is_away: self.traits.kind == MemoryKind::Managed,
-        };
-        let in_flight = InFlight::default();
-        let stream = self.stream.inner();
+        // The driver does not tell where the pages of a former owner are.
+        let block = Block::new(Address::shared(pointer), bytes);
+        let (uses, stream) = (Uses::of(None), self.stream.inner());
         // Numbered after it was enqueued, so this covers the allocation.
-        in_flight.record(
-            stream,
-            stream.submitted(),
-            Access::Write,
-            &mut Finished::new(),
-        );
+        let seq = stream.submitted();
+        uses.record(stream, seq, Access::Write, &mut Finished::new());
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let device = Some(self.device.clone());
-        Ok(Allocation::of_block(owner, device, block, in_flight))
+        Ok(Allocation::of_block(owner, device, block, uses))
     }
 
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
     fn op(&self) -> Op<'_> {
-        let op = Op::new(What::Allocate, self.device(), &[]);
+        let op = Op::new(What::Allocate, &self.device, &[]);
         op.untold().in_capture(InCapture::Ignores)
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
         let managed = self.check(bytes)?;
-        self.device.state().reclaim.keep_budget();
-        let mut pointer = NonNull::dangling();
-        self.stream.submit(&self.op(), |stream| {
-            let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        self.traits.device.reclaim.keep_budget();
+        let (api, ordinal, pool) = self.call();
+        let pointer = self.stream.submit(&self.op(), |stream| {
             // SAFETY: the pool and the stream are live.
-            pointer = unsafe { api.malloc_from_pool(ordinal, self.raw.raw().raw, bytes, stream) }?;
-            Ok(())
+            unsafe { api.malloc_from_pool(ordinal, pool, bytes, stream) }
         })?;
-        if let Some(bytes) = managed {
-            bytes.keep();
-        }
+        managed.into_iter().for_each(ManagedBytes::keep);
         Ok(pointer)
     }
 
     /// Counts managed bytes for the device. Unless [`Oversubscription::Allowed`], refuses more of them in total than the device has, and a pool
     /// of managed memory, or of an integrated device, that grows by more than the free memory.
     fn check(&self, bytes: usize) -> Result<Option<ManagedBytes>> {
-        let memory @ (kind, ordinal) = (self.traits.kind, self.device().ordinal());
+        let (device, kind) = (&self.traits.device, self.traits.kind);
         let is_managed = kind == MemoryKind::Managed;
-        let driver = &self.device().state().driver;
-        let managed = is_managed.then(|| driver.reserve(ordinal, bytes, self.managed_limit));
-        let managed = managed.transpose().map_err(|live| {
-            let info = self.device().memory_info().unwrap_or_default();
-            would_oversubscribe(memory, bytes, Used::Managed(live), info)
-        })?;
+        let managed = is_managed.then(|| reserve(device, bytes, self.managed_limit));
+        let managed = managed.transpose()?;
         let is_refused = self.options.oversubscription == Oversubscription::Refused;
-        if is_refused && (is_managed || self.device().capabilities().integrated) {
-            let [used, reserved] = [USED, RESERVED].map(|which| self.bytes(which).unwrap_or(0));
+        if is_refused && (is_managed || device.capabilities.integrated) {
+            let [used, reserved] = self.bytes([USED, RESERVED]);
             let grows_by = used.saturating_add(bytes).saturating_sub(reserved);
             if grows_by > 0 {
-                check_room(memory, grows_by.min(bytes), self.device().memory_info()?)?;
+                let memory = (kind, device.ordinal);
+                check_room(memory, grows_by.min(bytes), device.memory_info()?)?;
             }
         }
         Ok(managed)
@@ -181,28 +296,25 @@ impl Driver {
 
     /// The error for `bytes` that the pool's limit does not leave, which the driver does not name.
     fn beyond_limit(&self, bytes: usize) -> Option<Error> {
-        let room = self.options.limit_bytes?.saturating_sub(self.bytes(USED)?);
-        let (what, device) = (self.traits.kind.name(), self.device());
-        let error = || {
-            let call = "cudaMallocFromPoolAsync";
-            beyond_limit(call, what, device.state(), &self.options, (bytes, room))
-        };
-        (bytes > room).then(error)
+        let [used] = self.bytes([USED]);
+        let room = self.options.limit_bytes?.saturating_sub(used);
+        let call = "cudaMallocFromPoolAsync";
+        (bytes > room).then(|| beyond_limit(call, &self.traits, &self.options, (bytes, room)))
     }
 
     /// A buffer no longer owns its block.
     fn discharge(&self, block: &Block) {
         self.buffers.fetch_sub(1, Ordering::Relaxed);
         if self.traits.kind == MemoryKind::Managed {
-            let (driver, ordinal) = (&self.device().state().driver, self.device().ordinal());
-            driver.discharge(ordinal, block.bytes);
+            let device = &self.traits.device;
+            device.driver.discharge(device.ordinal, block.bytes);
         }
     }
 
     /// Releases memory that no buffer uses, after waiting for its frees.
-    pub(super) fn make_room(&self) {
-        self.device().trim_pools();
-        self.device.state().reclaim.flush(Which::Own);
+    fn make_room(&self) {
+        self.device.trim_pools();
+        self.traits.device.reclaim.flush(Which::Own);
         // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
@@ -211,32 +323,36 @@ impl Driver {
     }
 
     /// Releases the memory that is free now. Returns the released bytes.
-    pub(super) fn trim(&self) -> usize {
-        let before = self.bytes(RESERVED).unwrap_or(0);
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+    fn trim(&self) -> usize {
+        let [before] = self.bytes([RESERVED]);
+        let (api, device, pool) = self.call();
         // SAFETY: the pool is live.
-        if let Err(error) = unsafe { api.mem_pool_trim(ordinal, self.raw.raw().raw, 0) } {
-            crate::telemetry::warn!(device = ordinal, %error, "a pool could not be trimmed");
+        if let Err(error) = unsafe { api.mem_pool_trim(device, pool, 0) } {
+            crate::telemetry::warn!(device, %error, "a pool could not be trimmed");
+            return 0;
         }
-        before.saturating_sub(self.bytes(RESERVED).unwrap_or(before))
+        let [after] = self.bytes([RESERVED]);
+        before.saturating_sub(after)
     }
 
-    /// The bytes that the driver counts; `None` if it does not report them.
-    fn bytes(&self, attribute: cudaMemPoolAttr) -> Option<usize> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
-        // SAFETY: the pool is live; the attribute has 64 bits.
-        match unsafe { api.mem_pool_get(ordinal, self.raw.raw().raw, attribute) } {
-            Ok(bytes) => usize::try_from(bytes).ok(),
-            Err(error) => {
-                crate::telemetry::warn!(device = ordinal, %error, "the bytes of a pool could not be read");
-                None
-            }
-        }
+    /// The bytes that the driver counts; 0 if it does not report them.
+    fn bytes<const N: usize>(&self, attributes: [cudaMemPoolAttr; N]) -> [usize; N] {
+        let (api, device, pool) = self.call();
+        attributes.map(|attribute| {
+            // SAFETY: the pool is live; the attribute has 64 bits.
+            let bytes = unsafe { api.mem_pool_get(device, pool, attribute) };
+            bytes.map_or_else(
+                |error| {
+                    crate::telemetry::warn!(device, %error, "the bytes of a pool could not be read");
+                    0
+                },
+                |bytes| bytes as usize,
+            )
+        })
     }
 
-    pub(super) fn stats(&self) -> PoolStats {
-        let all = [USED, PEAK, RESERVED].map(|which| self.bytes(which).unwrap_or(0));
-        let [live_bytes, peak_bytes, reserved_bytes] = all;
+    fn stats(&self) -> PoolStats {
+        let [live_bytes, peak_bytes, reserved_bytes] = self.bytes([USED, PEAK, RESERVED]);
         let free_bytes = reserved_bytes.saturating_sub(live_bytes);
         PoolStats {
             live_bytes,
@@ -265,7 +381,7 @@ impl Owner for Driver {
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (api, ordinal) = (self.device().api(), self.device().ordinal());
+        let (api, ordinal, _) = self.call();
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
         self.discharge(block);
@@ -277,11 +393,11 @@ impl Owner for Driver {
         let (buffer, bytes) = (released.buffer, released.block.bytes);
         let mut is_ordered = false;
         let enqueued = self.stream.submit(&self.op(), |stream| {
-            for used in &released.in_flight.before(Access::Write) {
+            for used in &released.uses.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
-            let (api, ordinal) = (self.device().api(), self.device().ordinal());
+            let (api, ordinal, _) = self.call();
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
             unsafe { api.free_async(ordinal, released.block.address.host, stream) }
         });
@@ -307,7 +423,11 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let is_over = fork::is_over();
         let has_given = !is_over && self.has_given.load(Ordering::Acquire);
-        let is_theirs = has_given && self.bytes(USED) != Some(0);
+        let is_theirs = has_given && {
+            let (api, ordinal, pool) = self.call();
+            // SAFETY: the pool is live; the attribute has 64 bits.
+            !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0))
+        };
         // SAFETY: the handle is not used again.
         let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
         if is_over {
@@ -325,10 +445,10 @@ impl Drop for Driver {
         let mut frees = smallvec::smallvec![Use { stream, seq }];
         if has_given {
             // The other owners' frees may be enqueued on any stream.
-            let stream = StreamInner::unknown(self.device().state());
+            let stream = StreamInner::unknown(&self.traits.device);
             let seq = stream.number();
             frees.push(Use { stream, seq });
         }
-        self.device().destroy_after(frees, raw);
+        self.device.destroy_after(frees, raw);
     }
 }

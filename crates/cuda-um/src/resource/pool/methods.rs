@@ -40,7 +40,7 @@ macro_rules! pool_methods {
                 f.debug_struct(stringify!($pool))
                     .field("device", &self.device().ordinal())
                     .field("kind", &self.memory().traits.kind)
-                    .field("options", self.memory().options())
+                    .field("options", &self.memory().options)
                     .field("stats", &self.stats())
                     .finish_non_exhaustive()
             }

@@ -1,4 +1,5 @@
 //! The state that all handles and buffers of a pool share: free blocks by size, and the growth of the pool.
+#![allow(unsafe_code, reason = "undoes advice for its memory")]
 
 use crate::context::device::Device;
 use crate::context::reclaim::Which;
@@ -6,24 +7,25 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
+use crate::resource::block::FreeBlock;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Upstream;
 use crate::resource::owner::Traits;
 use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::class::{CHUNK, Classes};
-use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::heap::{Heap, addresses};
 use crate::resource::pool::shard::{SHARDS, Shards};
-use crate::resource::pool::{PoolOptions, PoolStats};
+use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
+use crate::resource::separate::Cuda;
 use crate::sync::{Mutex, shard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The order of the locks is `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees. No lock is held during a
 /// wait.
 pub(super) struct Shared {
-    upstream: Box<dyn Upstream>,
+    pub(super) upstream: Arc<Cuda>,
     pub(super) traits: Traits,
-    options: PoolOptions,
+    pub(super) options: PoolOptions,
     classes: Classes,
     shards: Shards<FreeBlock>,
     heap: Mutex<Heap>,
@@ -45,20 +47,12 @@ fn has_neighbours(bytes: usize) -> bool {
     bytes < CHUNK
 }
 
-/// A block for a new buffer.
-pub(super) struct Taken {
-    pub(super) block: FreeBlock,
-    pub(super) bytes: usize,
-    /// The block's class; `None` for a dedicated slab.
-    pub(super) class: Option<u16>,
-}
-
 /// The spare bytes of a shard above which they are discharged.
 const MOST_SPARE: usize = 1 << 20;
 
 impl Shared {
-    pub(super) fn new(upstream: Box<dyn Upstream>, options: PoolOptions) -> Self {
-        let Traits { device, kind, .. } = upstream.traits();
+    pub(super) fn new(upstream: Arc<Cuda>, options: PoolOptions) -> Self {
+        let Traits { device, kind, .. } = &upstream.traits;
         let name = match kind {
             MemoryKind::Managed => "pooled managed",
             MemoryKind::Pinned => "pooled pinned",
@@ -80,32 +74,25 @@ impl Shared {
         }
     }
 
-    pub(super) fn options(&self) -> &PoolOptions {
-        &self.options
-    }
-
     /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
-    pub(super) fn take(&self, device: &Device, shard: usize, bytes: usize) -> Result<Taken> {
-        let mut taken = match self.classes.of(bytes) {
-            Some(class) => Taken {
-                block: self.take_class(device, shard, class)?,
-                bytes: self.classes.size(class),
-                // There are at most a few hundred classes.
-                class: Some(class as u16),
-            },
+    pub(super) fn take(&self, device: &Device, shard: usize, bytes: usize) -> Result<FreeBlock> {
+        let mut free = match self.classes.of(bytes) {
+            Some(class) => self.take_class(device, shard, class)?,
             None => self.take_dedicated(device, bytes)?,
         };
-        let neighbours_left =
-            has_neighbours(taken.bytes) && taken.block.departures != self.departures();
-        match self.undo_advice(&taken.block, taken.bytes) {
+        let block = &mut free.block;
+        block.is_away |= has_neighbours(block.bytes) && block.departures != self.departures();
+        // SAFETY: the advice was for buffers in the block's slab, which is freed only when all its blocks are free.
+        match unsafe { self.advised.undo(&self.traits.device, block) } {
             // CUDA may move pages when advice is undone.
-            Ok(undone) => taken.block.is_away |= undone || neighbours_left,
+            Ok(undone) => block.is_away |= undone,
             Err(error) => {
-                self.give(shard, taken.block, taken.class, taken.bytes);
+                self.give(shard, free);
                 return Err(error);
             }
         }
-        Ok(taken)
+        block.bytes = bytes;
+        Ok(free)
     }
 
     pub(super) fn departures(&self) -> u64 {
@@ -120,12 +107,15 @@ impl Shared {
     }
 
     /// Takes a block back.
-    pub(super) fn give(&self, shard: usize, block: FreeBlock, class: Option<u16>, size: usize) {
+    pub(super) fn give(&self, shard: usize, mut free: FreeBlock) {
+        let block = &mut free.block;
+        let size = block.reserved_bytes;
+        (block.bytes, block.departures) = (size, self.departures());
         self.advised.retire(block.at()..block.at() + size);
-        let Some(class) = class else {
+        let Some(class) = block.class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
             let keep = self.options.keep_bytes.unwrap_or(usize::MAX);
-            let excess = self.heap.lock().give_dedicated(size, block, keep);
+            let excess = self.heap.lock().give_dedicated(free, keep);
             self.let_go(excess);
             return;
         };
@@ -137,7 +127,7 @@ impl Shared {
             let spare = std::mem::take(&mut shard.spare_bytes);
             self.charged_bytes.fetch_sub(spare, Ordering::Relaxed);
         }
-        shard.free[usize::from(class)].push(block);
+        shard.free[usize::from(class)].push(free);
     }
 
     fn charge(&self, bytes: usize) {
@@ -194,10 +184,12 @@ impl Shared {
             self.coalesce(&mut heap, shard);
             heap.split(run)
         })?;
+        // There are at most a few hundred classes.
+        let block = |index| split.part(index * size, size, Some(class as u16));
         // Later calls take from the end of the list, so the blocks are used in the order of their addresses.
-        let rest = (1..run.count).rev().map(|index| split.block(index, size));
+        let rest = (1..run.count).rev().map(block);
         self.shards.lock(shard).free[class].extend(rest);
-        Some(split.block(0, size))
+        Some(block(0))
     }
 
     /// Coalesces runs whose blocks are all free, so that they can be split into other sizes.
@@ -212,24 +204,20 @@ impl Shared {
     }
 
     /// Takes a dedicated slab, for a buffer larger than half a slab.
-    fn take_dedicated(&self, device: &Device, bytes: usize) -> Result<Taken> {
+    fn take_dedicated(&self, device: &Device, bytes: usize) -> Result<FreeBlock> {
         let size = bytes.next_multiple_of(CHUNK);
-        let free = self.heap.lock().take_dedicated(size);
-        let (size, block) = match free {
-            Some(found) => found,
-            None => self.grow(
-                device,
-                (size, size),
-                || self.heap.lock().take_dedicated(size),
-                |slab| Some((slab.bytes(), self.heap.lock().add_dedicated(slab))),
-            )?,
-        };
-        self.charge(size);
-        Ok(Taken {
-            block,
-            bytes: size,
-            class: None,
-        })
+        let find = || self.heap.lock().take_dedicated(size);
+        let free = find();
+        let free = free.map_or_else(
+            || {
+                self.grow(device, (size, size), find, |slab| {
+                    Some(self.heap.lock().add_dedicated(slab))
+                })
+            },
+            Ok,
+        )?;
+        self.charge(free.block.bytes);
+        Ok(free)
     }
 
     /// Returns the result of `find`, called again while no other thread can grow the pool. Otherwise adds a slab and returns the result of
@@ -251,13 +239,8 @@ impl Shared {
             }
             let room = self.room();
             if has_trimmed && room < needed {
-                return Err(crate::resource::pool::beyond_limit(
-                    self.traits.kind.call(),
-                    self.traits.kind.name(),
-                    &self.traits.device,
-                    &self.options,
-                    (needed, room),
-                ));
+                let (call, asked) = (self.traits.kind.call(), (needed, room));
+                return Err(beyond_limit(call, &self.traits, &self.options, asked));
             }
             if has_trimmed || room >= wanted {
                 let most = if was_refused { needed } else { wanted };
@@ -325,28 +308,9 @@ impl Shared {
         bytes
     }
 
-    fn undo_advice(&self, block: &FreeBlock, size: usize) -> Result<bool> {
-        let mut stale = self.advised.take_stale(&(block.at()..block.at() + size));
-        let any = !stale.is_empty();
-        while let Some(advised) = stale.pop() {
-            let undone = block.undo(
-                &self.traits.device.api,
-                self.traits.device.ordinal,
-                &advised,
-            );
-            if let Err(error) = undone {
-                stale.push(advised);
-                self.advised.put_back(stale);
-                return Err(error);
-            }
-        }
-        Ok(any)
-    }
-
     pub(super) fn stats(&self) -> PoolStats {
         let heap = self.heap.lock();
-        let (mut live_buffers, mut live_bytes) =
-            (heap.live_dedicated.count, heap.live_dedicated.bytes);
+        let (mut live_buffers, mut live_bytes) = heap.live_dedicated();
         let mut largest_free_bytes = heap.largest_free();
         // While other threads take and return blocks, the sums may be slightly off.
         let (mut buffers, mut bytes) = (0, 0);

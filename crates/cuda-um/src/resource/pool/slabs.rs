@@ -2,21 +2,17 @@
 #![allow(unsafe_code, reason = "takes memory back")]
 
 use crate::context::device::Device;
-use crate::context::tracker::InFlight;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::Block;
-use crate::resource::device::DeviceMemory;
+use crate::resource::block::{Block, FreeBlock, Uses};
 use crate::resource::kind::MemoryKind;
-use crate::resource::managed::ManagedMemory;
-use crate::resource::memory_resource::{Allocate, Upstream};
+use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
-use crate::resource::pinned::PinnedMemory;
 use crate::resource::pool::PoolOptions;
-use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
+use crate::resource::separate::Cuda;
 use crate::sync::shard;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
@@ -124,53 +120,42 @@ impl Owner for Home {
     }
 
     unsafe fn free(&self, block: &Block) -> Result<Held> {
-        self.take_back(block, None);
+        let (block, uses) = (*block, None);
+        self.pool
+            .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
         Ok(None)
     }
 
     /// The next owner's work is ordered after the uses.
-    unsafe fn release(&self, mut released: Released<'_>) {
-        self.take_back(&released.block, released.in_flight.take());
-        let (buffer, bytes) = (released.buffer, released.block.bytes);
+    unsafe fn release(&self, released: Released<'_>) {
+        let (block, uses) = (released.block, released.uses.into_left());
+        self.pool
+            .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
+        let (buffer, bytes) = (released.buffer, block.bytes);
         crate::telemetry::debug!(buffer, bytes, "back to the pool");
     }
 }
 
 impl Home {
-    /// Allocates for a thread of a shard, which may be another home's.
+    /// Allocates for a thread of a shard, which may be another home's. What a default pool cannot allocate, because its slabs and blocks are larger
+    /// than the buffer, may still fit as a separate allocation.
     pub(super) fn allocate(
         self: &Arc<Self>,
         device: &Device,
         shard: usize,
         bytes: usize,
     ) -> Result<Allocation> {
-        let taken = self.pool.take(device, shard, bytes)?;
-        let block = Block {
-            address: taken.block.address,
-            bytes,
-            reserved_bytes: taken.bytes,
-            class: taken.class,
-            is_away: taken.block.is_away,
-        };
-        let owner = Arc::clone(self) as Arc<dyn Owner>;
-        let in_flight = taken.block.left();
-        let device = Some(device.for_buffer_of(shard));
-        Ok(Allocation::of_block(owner, device, block, in_flight))
-    }
-
-    fn take_back(&self, block: &Block, in_flight: Option<Box<InFlight>>) {
-        let free = FreeBlock {
-            address: block.address,
-            in_flight,
-            is_away: block.is_away,
-            departures: self.pool.departures(),
-        };
-        self.pool.give(
-            shard::own::<SHARDS>(),
-            free,
-            block.class,
-            block.reserved_bytes,
-        );
+        match self.pool.take(device, shard, bytes) {
+            Ok(FreeBlock { block, uses }) => {
+                let owner = Arc::clone(self) as Arc<dyn Owner>;
+                let device = Some(device.for_buffer_of(shard));
+                Ok(Allocation::of_block(owner, device, block, Uses::of(uses)))
+            }
+            Err(Error::OutOfMemory { .. }) if self.pool.options.is_default => {
+                self.pool.upstream.allocate(device, bytes)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -185,27 +170,19 @@ impl Pool {
     /// [`Error::InvalidArgument`] if the slab size is 0 or not a multiple of 2 MiB; [`Error::NotSupported`] for managed memory on a device
     /// without it, and for system memory.
     pub fn new(device: &Device, kind: MemoryKind, options: PoolOptions) -> Result<Self> {
-        let upstream: Box<dyn Upstream> = match kind {
-            MemoryKind::Managed => {
-                device.state().check_managed_memory()?;
-                let memory = ManagedMemory::new(device);
-                Box::new(memory.oversubscription(options.oversubscription).owner)
-            }
-            MemoryKind::Device => {
-                let memory = DeviceMemory::new(device);
-                Box::new(memory.oversubscription(options.oversubscription).owner)
-            }
-            MemoryKind::Pinned => Box::new(PinnedMemory::new(device).owner),
-            MemoryKind::System => {
-                return Err(Error::NotSupported {
-                    what: "a pool of system memory".to_owned(),
-                    needs: "managed, device or pinned memory".to_owned(),
-                    have: "system memory, which the operating system keeps".to_owned(),
-                });
-            }
-        };
+        if kind == MemoryKind::System {
+            return Err(Error::NotSupported {
+                what: "a pool of system memory".to_owned(),
+                needs: "managed, device or pinned memory".to_owned(),
+                have: "system memory, which the operating system keeps".to_owned(),
+            });
+        }
+        if kind == MemoryKind::Managed {
+            device.state().check_managed_memory()?;
+        }
         options.check()?;
-        let pool = Arc::new(Shared::new(upstream, options));
+        let upstream = Cuda::new(device.state(), kind, options.oversubscription);
+        let pool = Arc::new(Shared::new(Arc::new(upstream), options));
         let home = |_| {
             Arc::new(Home {
                 pool: Arc::clone(&pool),

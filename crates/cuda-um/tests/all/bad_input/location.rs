@@ -6,7 +6,7 @@ use cuda_um_sim::CudaVersion;
 
 type Placed = fn(&mut World, Location) -> Result<()>;
 
-const FUNCTIONS: [(&str, Placed); 10] = [
+const FUNCTIONS: [(&str, Placed); 9] = [
     ("UnifiedBuffer::advise", |w, at| {
         w.unified
             .advise(Advice::SetPreferredLocation(at))?
@@ -19,12 +19,6 @@ const FUNCTIONS: [(&str, Placed); 10] = [
         w.unified
             .view(3..7)?
             .advise(Advice::SetAccessedBy(at))?
-            .require()
-    }),
-    ("View::advise", |w, at| {
-        w.unified
-            .view(3..7)?
-            .advise(Advice::UnsetAccessedBy(at))?
             .require()
     }),
     ("UnifiedBuffer::prefetch_on", |w, at| {

@@ -113,13 +113,6 @@ fn parts_of_views() {
 }
 
 #[test]
-fn parts_of_managed_memory() {
-    ranges(&[("UnifiedBuffer::view", |w, range| {
-        w.unified.view(range).map(drop)
-    })]);
-}
-
-#[test]
 fn copies_of_parts() {
     ranges(&[("Stream::copy_range", |w, range| {
         w.stream.copy_range(&w.on_device, range, &mut w.unified, 0)

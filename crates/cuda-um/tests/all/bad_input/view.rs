@@ -11,8 +11,6 @@ fn casts_that_do_not_fit() {
             => InvalidArgument, ["the element type of a view cannot be u64: the view has 12 bytes, which is no multiple of 8"];
         "View::cast", "an address that is not aligned": |w| w.pinned.view(1..3)?.cast::<u64>()
             => InvalidArgument, ["the element type of a view cannot be u64: the view begins at byte 4 of buffer ", "and the alignment is 8"];
-        "ViewMut::cast", "a size that is no multiple": |w| w.on_device.view_mut(..1)?.cast::<[u8; 3]>()
-            => InvalidArgument, ["cannot be [u8; 3]: the view has 4 bytes, which is no multiple of 3"];
         "ViewMut::cast", "an address that is not aligned": |w| {
             w.on_device.as_view_mut().cast::<u8>()?.slice(1..5)?.cast::<f32>()
         } => InvalidArgument, ["cannot be f32: the view begins at byte 1 of buffer ", "and the alignment is 4"];
@@ -24,19 +22,11 @@ fn host_access_to_device_memory() {
     run(cases! {
         "View::host", "device memory": |w| w.on_device.as_view().host()
             => NotSupported, ["access by the host to buffer ", "it needs managed, pinned or registered memory", "`copy_to_host`", "there is device memory"];
-        "ViewMut::host", "device memory": |w| w.on_device.as_view_mut().host().map(drop)
-            => NotSupported, ["there is device memory"];
-        "ViewMut::host_mut", "device memory": |w| w.on_device.as_view_mut().host_mut().map(drop)
-            => NotSupported, ["there is device memory"];
         "ViewMut::into_host_mut", "device memory": |w| w.on_device.as_view_mut().into_host_mut()
             => NotSupported, ["there is device memory"];
         "View::try_host", "device memory": |w| w.on_device.as_view().try_host()
             => NotSupported, ["there is device memory"];
-        "ViewMut::try_host_mut", "device memory": |w| w.on_device.as_view_mut().try_host_mut().map(drop)
-            => NotSupported, ["there is device memory"];
         "View::host_async", "device memory": |w| block_on(w.on_device.as_view().host_async())
-            => NotSupported, ["there is device memory"];
-        "ViewMut::host_mut_async", "device memory": |w| block_on(w.on_device.as_view_mut().host_mut_async()).map(drop)
             => NotSupported, ["there is device memory"];
     });
 }
@@ -48,11 +38,7 @@ fn memory_that_is_not_managed() {
             => NotSupported, ["SetReadMostly for buffer ", "it needs managed memory, and there is device memory"];
         "View::advise", "mapped memory": |w| w.mapped.view(..10)?.advise(Advice::SetReadMostly)?.require()
             => NotSupported, ["it needs managed memory, and there is mapped pinned memory (General), as asked for"];
-        "ViewMut::advise", "pinned memory": |w| w.pinned.view_mut(..10)?.advise(Advice::SetReadMostly)?.require()
-            => NotSupported, ["it needs managed memory, and there is pinned memory"];
         "View::prefetch_on", "device memory": |w| w.on_device.as_view().prefetch_on(Location::Host, &w.stream)?.require()
             => NotSupported, ["a prefetch of buffer ", "it needs managed memory, and there is device memory"];
-        "ViewMut::prefetch_on", "device memory": |w| w.on_device.as_view_mut().prefetch_on(Location::Host, &w.stream)?.require()
-            => NotSupported, ["it needs managed memory, and there is device memory"];
     });
 }

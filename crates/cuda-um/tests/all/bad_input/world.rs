@@ -1,9 +1,9 @@
 //! Two devices, a second runtime and a buffer of each kind; and the check that a refused call has not changed any of them.
 
 use cuda_um::{
-    Device, DeviceBuffer, Error, ErrorKind, Event, MemoryKind, PinnedBuffer, Placement, Pool,
-    PoolOptions, RegisteredBuffer, Result, Stream, UnifiedBuffer, UnifiedOptions,
-    managed::{RangeAttributes, Residency},
+    Device, DeviceBuffer, Error, ErrorKind, Event, Location, MemoryKind, PinnedBuffer, Placement,
+    Pool, PoolOptions, RegisteredBuffer, Result, Stream, UnifiedBuffer, UnifiedOptions,
+    managed::RangeAttributes,
     resource::{DeviceArena, MemoryInfo, PoolStats},
 };
 use cuda_um_sim::{CudaVersion, Gpu, Sim};
@@ -78,7 +78,7 @@ pub(crate) use cases;
 /// The state that a refused call must not change.
 #[derive(Debug, PartialEq)]
 struct State {
-    residency: [Vec<Residency>; 2],
+    residency: [Option<Location>; 2],
     attributes: [RangeAttributes; 2],
     memory: [MemoryInfo; 3],
     pools: [PoolStats; 3],

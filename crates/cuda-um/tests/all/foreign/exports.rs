@@ -1,7 +1,7 @@
 //! Exports, with and without fences.
 
 use cuda_um::{
-    DeviceBuffer, Error, Event, PinnedBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions, sys,
+    DeviceBuffer, Error, PinnedBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions, sys,
 };
 use cuda_um_sim::{Gpu, Leak, Sim};
 use cuda_um_testkit::{calls, device, on, open_with, simulated, simulated_with};
@@ -198,7 +198,7 @@ fn an_export_for_reads_is_only_in_the_way_of_writes() {
 }
 
 #[test]
-fn a_fence_is_a_stream_or_an_event() {
+fn a_fence_is_a_stream() {
     let (sim, device, ours) = simulated(Gpu::H200);
     let theirs = device.create_stream().unwrap();
     let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
@@ -209,11 +209,14 @@ fn a_fence_is_a_stream_or_an_event() {
         let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();
         let paused = sim.pause();
         their_fill(&sim, &theirs, exported.as_mut_ptr().unwrap(), LEN, 8);
-        let ended = match by_event {
-            false => exported.returned_on(&theirs),
-            true => exported.returned_after(&theirs.record().unwrap()),
-        };
-        ended.unwrap();
+        let fence = device.create_stream().unwrap();
+        match by_event {
+            false => exported.returned_on(&theirs).unwrap(),
+            true => {
+                fence.wait(&theirs.record().unwrap()).unwrap();
+                exported.returned_on(&fence).unwrap();
+            }
+        }
         assert!(matches!(buffer.try_host(), Err(Error::Busy { .. })));
         let mut copy = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
         ours.copy(&*buffer, &mut copy).unwrap();
@@ -268,24 +271,13 @@ fn wrong_fences_are_refused_and_the_device_is_waited_for() {
         buffer.export(&stranger),
         Err(Error::RuntimeMismatch { .. })
     ));
-    let event: Event = stranger.record().unwrap();
-    for by_event in [false, true] {
-        // SAFETY: no guard lives.
-        let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
-        their_fill(
-            &sim,
-            &hidden,
-            exported.as_mut_ptr().unwrap(),
-            LEN,
-            5 + i32::from(by_event),
-        );
-        let refused = match by_event {
-            true => exported.returned_after(&event),
-            false => exported.returned_on(&stranger),
-        };
-        assert!(matches!(refused, Err(Error::RuntimeMismatch { .. })));
-        assert_eq!(buffer.host().unwrap()[0], 5 + u8::from(by_event));
-    }
+    // SAFETY: no guard lives.
+    let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
+    let address = exported.as_mut_ptr().unwrap();
+    their_fill(&sim, &hidden, address, LEN, 5);
+    let refused = exported.returned_on(&stranger);
+    assert!(matches!(refused, Err(Error::RuntimeMismatch { .. })));
+    assert_eq!(buffer.host().unwrap()[0], 5);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::eventually;
 use cuda_um::{
     Device, DeviceBuffer, Error, MemoryKind, NonConcurrentAccess, Pool, PoolOptions, Stream,
-    UnifiedBuffer,
+    UnifiedBuffer, buffer::TransferOptions,
 };
 use cuda_um_sim::{Fail, Gpu, PauseGuard};
 use cuda_um_testkit::watchdog::watch;
@@ -112,6 +112,9 @@ fn a_stream_that_leaves_no_event_is_asked_itself() {
 
 /// Holds the device, and a copy to the host on another thread, while `body` runs.
 fn while_a_copy_is_held(sim: &Checked, source: &UnifiedBuffer<u8>, body: impl FnOnce()) {
+    // So little that the first copy is staged as well.
+    let ring = TransferOptions::default().threads(1).ring_bytes(512 << 10);
+    source.device().set_transfer_options(ring);
     let enqueued = || calls(sim, "cudaMemcpyAsync");
     let before = enqueued();
     let paused = sim.pause();

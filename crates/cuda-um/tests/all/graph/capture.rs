@@ -247,8 +247,8 @@ fn a_guard_that_waits_for_a_capture_holds_off_no_other_work_of_the_closure() {
 #[test]
 fn an_import_that_is_dropped_does_not_belong_to_the_graph() {
     let (_sim, device, stream) = device();
-    let mut theirs = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
-    let pointer = NonNull::new(theirs.as_device_mut_ptr()).unwrap();
+    let theirs = DeviceBuffer::<u32>::zeroed(&device, 64).unwrap();
+    let pointer = NonNull::new(theirs.as_device_ptr().cast_mut()).unwrap();
     let graph = stream.capture(|_| {
         // SAFETY: `theirs` lives longer than the import, and is not used meanwhile.
         #[allow(unsafe_code, reason = "an import")]

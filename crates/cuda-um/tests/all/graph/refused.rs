@@ -2,7 +2,6 @@
 
 use cuda_um::{DeviceBuffer, Error, Event, PinnedBuffer, Result, UnifiedBuffer, constant};
 use cuda_um_testkit::device;
-use std::sync::Arc;
 
 /// The call that an error of a capture names.
 fn refused<T>(result: Result<T>) -> String {
@@ -100,27 +99,4 @@ fn launches_without_the_recorded_memory() {
     // More buffers, values and another order are allowed.
     exec.launch(&stream, (&mut like, 5u32, &mut target, &source))
         .unwrap();
-}
-
-#[test]
-fn an_event_of_a_capture_is_no_fence_of_an_export() {
-    let (_sim, device, stream) = device();
-    let other = device.create_stream().unwrap();
-    let lent = Arc::new(UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
-    let mut data = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
-    // SAFETY: there is no other library.
-    #[allow(unsafe_code, reason = "an export")]
-    let exported = unsafe { lent.export_mut(&other) }.unwrap();
-    let graph = stream.capture(|_| {
-        data.fill_on(constant(1), &stream)?;
-        let fence = exported.returned_after(&stream.record()?);
-        assert_eq!(
-            refused(fence),
-            "Exported::returned_after with an event of a capture"
-        );
-        Ok(())
-    });
-    graph.unwrap();
-    other.copy(&*lent, &mut data).unwrap();
-    assert_eq!(lent.host().unwrap()[9], 0);
 }

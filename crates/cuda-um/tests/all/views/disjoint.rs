@@ -51,31 +51,6 @@ fn copies_between_two_parts() {
 }
 
 #[test]
-fn threads_write_parts_on_streams_of_their_own() {
-    on_each_gpu(|_, device, stream| {
-        let add = Add::load(device);
-        let mut buffer = DeviceBuffer::<u32>::zeroed(device, 4000).unwrap();
-        for round in 1..=20 {
-            let mut rest = buffer.as_view_mut();
-            std::thread::scope(|scope| {
-                for _ in 0..4 {
-                    let (part, others) = rest.split_at(1000).unwrap();
-                    rest = others;
-                    scope.spawn(|| {
-                        let stream = device.create_stream().unwrap();
-                        add.launch(&stream, 1000, (part, 1000u32, 1u32)).unwrap();
-                    });
-                }
-            });
-            // A read on another stream comes after all four.
-            let mut copy = DeviceBuffer::<u32>::zeroed(device, 4000).unwrap();
-            stream.copy(&buffer, &mut copy).unwrap();
-            assert_eq!(copy.to_vec().unwrap(), [round; 4000]);
-        }
-    });
-}
-
-#[test]
 fn the_host_has_one_part_and_a_kernel_the_other() {
     on_each_gpu(|sim, device, stream| {
         if !is_concurrent(device) {

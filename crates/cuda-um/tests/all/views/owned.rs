@@ -16,7 +16,7 @@ struct Tensor {
 
 impl Tensor {
     fn data(&self) -> impl Deref<Target = [f32]> + use<> {
-        self.storage.host_owned().unwrap()
+        HostOwned::new(Arc::clone(&self.storage), |storage| storage.host()).unwrap()
     }
 }
 
@@ -38,19 +38,18 @@ fn a_guard_outlives_the_tensor() {
 #[test]
 fn while_it_lives_the_buffer_is_shared() {
     on_each_gpu(|_, device, stream| {
-        let mut pinned = Arc::new(PinnedBuffer::from_vec(device, vec![1u8; 10]).unwrap());
-        let guard = pinned.host_owned().unwrap();
+        let mut pinned = Arc::new(PinnedBuffer::from_slice(device, &[1u8; 10]).unwrap());
+        let guard = HostOwned::new(Arc::clone(&pinned), |pinned| pinned.host()).unwrap();
         assert!(Arc::get_mut(&mut pinned).is_none());
         assert!(Arc::ptr_eq(guard.owner(), &pinned));
         drop(guard);
         let buffer = Arc::get_mut(&mut pinned).unwrap();
         buffer.fill_on(2, stream).unwrap();
-        assert_eq!(
-            format!("{:?}", pinned.host_owned().unwrap()),
-            "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"
-        );
-        let registered = RegisteredBuffer::zeroed(device, 3).unwrap();
-        let guard: HostOwned<u64, _> = Arc::new(registered).host_owned().unwrap();
+        let guard = HostOwned::new(pinned, |pinned| pinned.host()).unwrap();
+        assert_eq!(format!("{guard:?}"), "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]");
+        let registered = RegisteredBuffer::from_vec(device, vec![0; 3]).unwrap();
+        let guard: HostOwned<u64, _> =
+            HostOwned::new(Arc::new(registered), |memory| memory.host()).unwrap();
         assert_eq!(guard[..], [0; 3]);
     });
 }
@@ -65,7 +64,8 @@ fn it_waits_for_the_kernel() {
         .unwrap();
     let buffer = Arc::new(buffer);
     let resume = std::thread::spawn(move || drop(paused));
-    assert_eq!(buffer.host_owned().unwrap()[..], [4; 100]);
+    let guard = HostOwned::new(buffer, |buffer| buffer.host()).unwrap();
+    assert_eq!(guard[..], [4; 100]);
     resume.join().unwrap();
 }
 

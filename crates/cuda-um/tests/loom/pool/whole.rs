@@ -4,10 +4,12 @@ use crate::context::device::Device;
 use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::device_of;
-use crate::resource::device::DeviceMemory;
+use crate::resource::block::FreeBlock;
+use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::class::CHUNK;
-use crate::resource::pool::shared::{Shared, Taken};
+use crate::resource::pool::shared::Shared;
+use crate::resource::separate::Cuda;
 use crate::sync::thread;
 use std::sync::Arc;
 
@@ -22,31 +24,35 @@ impl Pool {
     fn of(slabs: usize) -> Arc<Self> {
         let device = device_of(slabs * CHUNK);
         let options = PoolOptions::default().slab_bytes(CHUNK);
-        let memory = Box::new(DeviceMemory::new(&device).owner);
-        Arc::new(Self(device, Shared::new(memory, options)))
+        let memory = Cuda::new(
+            device.state(),
+            MemoryKind::Device,
+            Oversubscription::default(),
+        );
+        Arc::new(Self(device, Shared::new(Arc::new(memory), options)))
     }
 
     /// What a slab gives as small blocks, all of them free.
     fn with_small_blocks(slabs: usize) -> Arc<Self> {
         let pool = Self::of(slabs);
-        let blocks: Vec<Taken> = (0..CHUNK / SMALL).map(|_| pool.take(0, SMALL)).collect();
+        let blocks: Vec<FreeBlock> = (0..CHUNK / SMALL).map(|_| pool.take(0, SMALL)).collect();
         blocks.into_iter().for_each(|block| pool.give(0, block));
         pool
     }
 
     /// As a thread of that shard.
-    fn take(&self, shard: usize, bytes: usize) -> Taken {
+    fn take(&self, shard: usize, bytes: usize) -> FreeBlock {
         let taken = self.1.take(&self.0, shard, bytes);
         let taken = taken.expect("there is memory");
         let start = taken.block.at();
-        engine(|cuda| cuda.take(start..start + taken.bytes));
+        engine(|cuda| cuda.take(start..start + taken.block.reserved_bytes));
         taken
     }
 
-    fn give(&self, shard: usize, taken: Taken) {
+    fn give(&self, shard: usize, taken: FreeBlock) {
         let start = taken.block.at();
-        engine(|cuda| cuda.give(start..start + taken.bytes));
-        self.1.give(shard, taken.block, taken.class, taken.bytes);
+        engine(|cuda| cuda.give(start..start + taken.block.reserved_bytes));
+        self.1.give(shard, taken);
     }
 
     /// Everything is given back: it is all there, and can be freed.

@@ -1,14 +1,14 @@
 //! Small copies: what the flag of a copy to the host tells about other work of the stream.
 
-use crate::buffer::transfer::{Direction, Host, Staged, through_piece};
+use crate::buffer::transfer::{Direction, Staged, through_piece};
 use crate::context::op::Op;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::models::checker::model;
 use crate::models::engine::engine;
 use crate::models::machine::{device_of, work};
-use crate::resource::device::DeviceMemory;
 use crate::resource::memory_resource::Allocate;
+use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 
 #[test]
@@ -25,10 +25,9 @@ fn a_flag_covers_no_work_that_is_enqueued_after_it() {
         let (mut here, mut there) = ([0u8; 4], [1u8, 2, 3, 4]);
         let copy = Staged {
             direction: Direction::ToHost,
-            host: Host::Memory(here.as_mut_ptr()),
+            host: here.as_mut_ptr(),
             device: there.as_mut_ptr(),
             bytes: here.len(),
-            unit_bytes: 1,
             kind: CopyKind::ByAddress,
         };
         let part = [memory.part_of(0..memory.bytes(), Access::Read)];

@@ -14,7 +14,7 @@ unsafe impl Sync for Lent {}
 #[test]
 fn nobody_is_at_it_when_the_work_has_returned() {
     model(|| {
-        let workers = Workers::new();
+        let workers = Workers::default();
         for _ in 0..2 {
             let lent = [Lent(UnsafeCell::new(0)), Lent(UnsafeCell::new(0))];
             #[allow(unsafe_code, reason = "loom checks these")]

@@ -140,7 +140,7 @@ fn vectors_go_in_and_out() {
         let host = HostBuffer::from_slice(&slice).unwrap();
         let unified = um_backend::UnifiedBuffer::from_slice(device, &slice).unwrap();
         let cuda = um_backend::CudaBuffer::from_slice(device, &slice).unwrap();
-        let pinned = um_backend::PinnedBuffer::from_vec(device, slice.to_vec()).unwrap();
+        let pinned = um_backend::PinnedBuffer::from_slice(device, &slice).unwrap();
         let all: [&dyn Buffer<u8>; 4] = [&host, &unified, &cuda, &pinned];
         for buffer in all {
             assert_eq!(buffer.to_vec().unwrap(), slice);

@@ -3,7 +3,7 @@
 use cuda_um_testkit::without_pools;
 use um_backend::sim::{Builder, CudaVersion, Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, DType, Location, PrefetchBatch, Result, UnifiedBuffer,
+    Buffer, BufferKind, DType, Location, PrefetchBatch, UnifiedBuffer,
     cuda_um::{Placement, UnifiedOptions},
 };
 
@@ -15,19 +15,6 @@ fn calls(sim: &Sim) -> usize {
     let trace = sim.trace();
     let prefetch = |name: &str| name.starts_with("cudaMemPrefetch");
     trace.iter().filter(|call| prefetch(call.name)).count()
-}
-
-/// Prefetches buffers together, on the backend's stream.
-fn prefetch(
-    backend: &CudaBackend,
-    buffers: &[&UnifiedBuffer<f32>],
-    location: Location,
-) -> Result<um_backend::cuda_um::managed::Prefetched> {
-    let mut batch = PrefetchBatch::new();
-    for &buffer in buffers {
-        batch.add(buffer);
-    }
-    batch.prefetch_on(location, backend.device().stream())
 }
 
 fn cuda(version: CudaVersion) -> impl Fn(Builder) -> Builder {
@@ -66,18 +53,17 @@ fn a_mixed_list_says_what_was_left_out() {
             let prefetched = batch.prefetch_on(Location::Host, stream).unwrap();
             assert_eq!(prefetched.calls, expected);
             assert_eq!(calls(sim) - before, expected);
-            assert_eq!(prefetched.outcomes().len(), 9);
-            let skipped: Vec<_> = prefetched.skipped().map(|(index, _)| index).collect();
-            assert_eq!(skipped, [1, 3, 4, 6, 7]);
-            for (index, have) in [
+            let expected_skips = [
                 (1, "mapped pinned memory"),
                 (3, "host memory"),
                 (4, "pinned memory"),
                 (6, "device memory"),
                 (7, "opaque memory"),
-            ] {
-                let text = prefetched.outcomes()[index].to_string();
-                assert!(text.contains(have), "{index}: {text}");
+            ];
+            assert_eq!(batch.skipped().len(), expected_skips.len());
+            for ((index, error), (expected, have)) in batch.skipped().iter().zip(expected_skips) {
+                assert_eq!(*index, expected);
+                assert!(error.to_string().contains(have), "{index}: {error}");
             }
             let again = |location| batch.prefetch_on(location, stream).unwrap().calls;
             assert_eq!(again(Location::Host), expected, "shared blocks");
@@ -95,10 +81,10 @@ fn an_argument_of_another_type_is_skipped_with_its_reason() {
             .unwrap();
         let mut batch = PrefetchBatch::new();
         batch.add::<f32>(&erased);
-        let prefetched = batch.prefetch(Location::Host).unwrap();
+        assert_eq!(batch.prefetch(Location::Host).unwrap().calls, 0);
         assert_eq!(
-            prefetched.outcomes()[0].to_string(),
-            "not applied: a prefetch needs elements that a kernel can read, found dtype f32 was requested, but the element type is u32: both must be the same"
+            batch.skipped()[0].1.to_string(),
+            "dtype f32 was requested, but the element type is u32: both must be the same"
         );
     });
 }
@@ -111,22 +97,21 @@ fn every_machine_answers() {
         let buffers = [10, 5000].map(|len| backend.allocate_unified::<f32>(len).unwrap());
         let alone = buffers[1].prefetch_to_host().unwrap();
         for location in [Location::Host, Location::Device(0)] {
-            let prefetched = prefetch(&backend, &buffers.each_ref(), location).unwrap();
-            assert_eq!(prefetched.outcomes().len(), 2);
-            for outcome in prefetched.outcomes() {
-                assert_eq!(outcome.is_applied(), machine.is_concurrent());
-            }
-            if let Some(obstacle) = backend.device().managed_memory_obstacle() {
+            let batch = PrefetchBatch::from_iter(&buffers);
+            let outcome = batch.prefetch_on(location, backend.device().stream());
+            let is_poor = backend.device().managed_memory_obstacle();
+            let skipped = batch.skipped().len();
+            assert_eq!(skipped, if is_poor.is_some() { 2 } else { 0 });
+            let is_applied = skipped == 0 && outcome.unwrap().outcome.is_applied();
+            assert_eq!(is_applied, machine.is_concurrent());
+            if let Some(obstacle) = is_poor {
                 assert_eq!(
-                    prefetched.outcomes()[1],
-                    alone,
-                    "as for a separate prefetch"
+                    alone.clone().require().unwrap_err().to_string(),
+                    batch.skipped()[1].1.to_string()
                 );
                 assert!(alone.to_string().contains(&obstacle), "{alone}");
             }
         }
-        let nothing = prefetch(&backend, &[], Location::Host).unwrap();
-        assert_eq!((nothing.calls, nothing.outcomes().len()), (0, 0));
         assert_eq!(buffers[1].to_vec().unwrap(), vec![0.0; 5000]);
     });
 }

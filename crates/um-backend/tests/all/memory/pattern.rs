@@ -23,7 +23,7 @@ fn a_small_result_is_mapped() {
             let placed = scores.placement();
             assert_eq!(placed.placement, Placement::Mapped);
             assert_eq!(placed.pattern, AccessPattern::ReadBack);
-            assert!(placed.reason.contains("cost model"), "{placed}");
+            assert!(placed.reason.contains("over the link"), "{placed}");
             // Mapped memory does not migrate, and the outcome has that reason.
             let stream = backend.device().stream();
             match scores.prefetch_on(Location::Host, stream).unwrap() {

@@ -4,13 +4,12 @@ use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::Address;
-use crate::resource::managed::ManagedMemory;
+use crate::resource::block::{self, Address, FreeBlock, Uses};
 use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::class::{CHUNK, Classes};
-use crate::resource::pool::free_block::FreeBlock;
 use crate::resource::pool::heap::{Heap, addresses};
 use crate::resource::pool::heap_properties::Step;
+use crate::resource::separate::ManagedMemory;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -37,7 +36,7 @@ struct Block {
     run: usize,
     free: Option<FreeBlock>,
     /// The notes of the buffer that has it.
-    left: InFlight,
+    left: Uses,
 }
 
 struct Run {
@@ -182,12 +181,12 @@ impl<'a> World<'a> {
             }
             Step::AddWhole { chunks } => {
                 let raw = self.slab(chunks, true);
-                let at = self.heap.add_dedicated(raw).at();
+                let at = self.heap.add_dedicated(raw).block.at();
                 let block = Block {
                     bytes: chunks * CHUNK,
                     run: 0,
                     free: None,
-                    left: InFlight::default(),
+                    left: Uses::of(None),
                 };
                 self.blocks.insert(at, block);
             }
@@ -205,13 +204,13 @@ impl<'a> World<'a> {
                     .map(|block| block.bytes)
                     .min();
                 let taken = self.heap.take_dedicated(wanted);
-                prop_assert_eq!(taken.as_ref().map(|(bytes, _)| *bytes), smallest);
-                if let Some((bytes, block)) = taken {
-                    let range = block.at()..block.at() + bytes;
-                    self.check_notes(&range, self.noted(block.in_flight.as_deref()))?;
+                prop_assert_eq!(taken.as_ref().map(|taken| taken.block.bytes), smallest);
+                if let Some(FreeBlock { block, uses }) = taken {
+                    let range = block.at()..block.at() + block.bytes;
+                    self.check_notes(&range, self.noted(uses.as_deref()))?;
                     let known = self.blocks.get_mut(&block.at()).unwrap();
                     prop_assert!(known.free.take().is_some(), "it was not free");
-                    known.left = block.left();
+                    known.left = Uses::of(uses);
                 }
             }
             Step::Carve { class } => self.split(class)?,
@@ -223,7 +222,7 @@ impl<'a> World<'a> {
                 let free: Vec<_> = free.collect();
                 let count = free.len().max(1);
                 if let Some(block) = free.into_iter().nth(block % count) {
-                    block.left = block.free.take().map(FreeBlock::left).unwrap_or_default();
+                    block.left = Uses::of(block.free.take().and_then(|free| free.uses));
                 }
             }
             Step::Give { block, stream } => {
@@ -255,7 +254,7 @@ impl<'a> World<'a> {
         let split = self.heap.split(run);
         prop_assert_eq!(split.is_some(), room);
         let Some(split) = split else { return Ok(()) };
-        let start = split.block(0, size).at();
+        let start = split.block.at();
         let range = start..start + run.bytes;
         prop_assert!(start.is_multiple_of(run.align));
         prop_assert!(
@@ -271,16 +270,17 @@ impl<'a> World<'a> {
         let number = self.number as usize;
         let mut blocks = Vec::new();
         for index in 0..run.count {
-            let block = split.block(index, size);
-            let of_block = block.at()..block.at() + size;
+            let block = split.part(index * size, size, Some(run.class as u16));
+            let at = block.block.at();
+            let of_block = at..at + size;
             prop_assert_eq!(of_block.start, start + index * size);
             prop_assert!(of_block.end <= range.end);
-            self.check_notes(&of_block, self.noted(block.in_flight.as_deref()))?;
-            blocks.push(block.at());
+            self.check_notes(&of_block, self.noted(block.uses.as_deref()))?;
+            blocks.push(at);
             // The first one is for a buffer.
             let (free, left) = match index {
-                0 => (None, block.left()),
-                _ => (Some(block), InFlight::default()),
+                0 => (None, Uses::of(block.uses)),
+                _ => (Some(block), Uses::of(None)),
             };
             let block = Block {
                 bytes: size,
@@ -298,28 +298,20 @@ impl<'a> World<'a> {
         let (bytes, is_whole) = (self.blocks[&at].bytes, self.blocks[&at].run == 0);
         self.note_use(&(at..at + bytes), stream);
         let host = NonNull::new(std::ptr::without_provenance_mut(at)).unwrap();
-        let block = || FreeBlock {
-            address: Address {
-                host,
-                device: Some(host),
-                // Which slab it is of, the heap finds by the address.
-                slab: None,
-            },
-            in_flight: None,
+        // Which slab it is of, the heap finds by the address.
+        let address = Address::shared(host);
+        let block = block::Block {
             is_away: false,
-            departures: 0,
+            ..block::Block::new(address, bytes)
         };
         let known = self.blocks.get_mut(&at).unwrap();
-        let in_flight = known.left.take();
-        let given = FreeBlock {
-            in_flight,
-            ..block()
-        };
+        let uses = known.left.take().into_left();
+        let given = FreeBlock { block, uses };
         if is_whole {
-            let excess = self.heap.give_dedicated(bytes, given, usize::MAX);
+            let excess = self.heap.give_dedicated(given, usize::MAX);
             assert!(excess.is_empty(), "there is no bound");
             // The heap has it; here it only says that it is free.
-            known.free = Some(block());
+            known.free = Some(FreeBlock { block, uses: None });
         } else {
             known.free = Some(given);
         }
@@ -340,7 +332,7 @@ impl<'a> World<'a> {
         // In no order.
         let half = given.len() / 2;
         given.rotate_left(half);
-        let mut here: Vec<usize> = given.iter().map(FreeBlock::at).collect();
+        let mut here: Vec<usize> = given.iter().map(|free| free.block.at()).collect();
         here.sort_unstable();
         let rest = self.heap.coalesce(given);
         let is_whole = |run: &Run| {
@@ -360,7 +352,7 @@ impl<'a> World<'a> {
                 here.remove(here.binary_search(&block).unwrap());
             }
         }
-        let mut back: Vec<usize> = rest.iter().map(FreeBlock::at).collect();
+        let mut back: Vec<usize> = rest.iter().map(|free| free.block.at()).collect();
         back.sort_unstable();
         prop_assert_eq!(
             back,
@@ -368,8 +360,9 @@ impl<'a> World<'a> {
             "blocks of runs that are not all there come back"
         );
         for block in rest {
-            let (at, bytes) = (block.at(), self.blocks[&block.at()].bytes);
-            self.check_notes(&(at..at + bytes), self.noted(block.in_flight.as_deref()))?;
+            let at = block.block.at();
+            let bytes = self.blocks[&at].bytes;
+            self.check_notes(&(at..at + bytes), self.noted(block.uses.as_deref()))?;
             self.blocks.get_mut(&at).unwrap().free = Some(block);
         }
         Ok(())
@@ -394,7 +387,7 @@ impl<'a> World<'a> {
             let range = addresses(&raw);
             self.check_notes(&range, self.noted(Some(&raw.in_flight)))?;
             // Nobody runs that work.
-            raw.in_flight = InFlight::default();
+            raw.in_flight = Uses::of(None);
             self.slabs.remove(&range.start);
             self.blocks.remove(&range.start);
         }
@@ -413,11 +406,8 @@ impl<'a> World<'a> {
                 .values()
                 .filter(move |block| block.run == 0 && block.free.is_some() == is_free)
         };
-        prop_assert_eq!(self.heap.live_dedicated.count, whole(false).count());
-        prop_assert_eq!(
-            self.heap.live_dedicated.bytes,
-            whole(false).map(|block| block.bytes).sum::<usize>()
-        );
+        let live: usize = whole(false).map(|block| block.bytes).sum();
+        prop_assert_eq!(self.heap.live_dedicated(), (whole(false).count(), live));
         let largest = whole(true).map(|block| block.bytes).max().unwrap_or(0);
         let largest = self
             .gaps()

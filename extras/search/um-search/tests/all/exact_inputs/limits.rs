@@ -38,7 +38,7 @@ fn targets_larger_than_the_devices_memory() {
     }
     let mut pinned = PinnedBuffer::<f32>::zeroed(&bench.device, t.len()).unwrap();
     pinned.copy_from_host(&t).unwrap();
-    let registered = RegisteredBuffer::from_slice(&bench.device, &t).unwrap();
+    let registered = RegisteredBuffer::from_vec(&bench.device, t.clone()).unwrap();
     let queries = on_device(&bench.device, &q);
     for (metric, format, k) in [
         (Metric::Cosine, Format::F16, 10),

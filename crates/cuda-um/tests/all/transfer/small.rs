@@ -1,10 +1,16 @@
-//! Small copies between ordinary memory and a device: each goes through a piece of pinned memory.
+//! Copies of 128 KiB and less: each goes through a piece of pinned memory.
 
-use cuda_um::{Device, DeviceBuffer, Runtime, UnifiedBuffer, buffer::TransferOptions};
-use cuda_um_sim::{Fail, Gpu, Leak, Sim};
-use cuda_um_testkit::{Add, calls, device, simulated, without_pools};
+use super::*;
+use cuda_um::Stream;
+use cuda_um_testkit::{Add, open, without_pools};
 
 const KIB: usize = 1 << 10;
+
+/// The calls since the trace was cleared.
+fn names(sim: &Sim) -> Vec<&'static str> {
+    let names = sim.trace().into_iter().map(|call| call.name);
+    names.filter(|name| *name != "cudaGetDevice").collect()
+}
 
 #[test]
 fn a_small_copy_is_one_call_of_cuda() {
@@ -13,40 +19,31 @@ fn a_small_copy_is_one_call_of_cuda() {
     let mut memory = DeviceBuffer::<u8>::zeroed(&device, 128 * KIB).unwrap();
     // The first copy allocates the piece.
     memory.copy_from_host_at(0, &[0]).unwrap();
-    device.synchronize().unwrap();
     for bytes in [1, 4 * KIB, 128 * KIB] {
         let source: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
         let mut back = vec![0; bytes];
-        for to_device in [true, false] {
-            // Otherwise a copy of 128 KiB waits for space in the piece.
-            device.synchronize().unwrap();
-            sim.clear_trace();
-            match to_device {
-                true => unified.copy_from_host_at(0, &source).unwrap(),
-                false => unified.copy_to_host_at(0, &mut back).unwrap(),
-            }
-            match to_device {
-                true => memory.copy_from_host_at(0, &source).unwrap(),
-                false => memory.copy_to_host_at(0, &mut back).unwrap(),
-            }
-            let mut names: Vec<_> = sim.trace().iter().map(|call| call.name).collect();
-            names.retain(|name| *name != "cudaGetDevice");
-            let wait = |names: &[&'static str]| match to_device {
-                true => names.to_vec(),
-                false => [names, &["cudaStreamSynchronize"]].concat(),
-            };
-            let one = wait(&["cudaMemcpyAsync"]);
-            assert_eq!(names, [one.clone(), one].concat(), "{bytes} bytes");
-        }
+        // Otherwise a copy of 128 KiB waits for space in the piece.
+        device.synchronize().unwrap();
+        sim.clear_trace();
+        unified.copy_from_host_at(0, &source).unwrap();
+        memory.copy_from_host_at(0, &source).unwrap();
+        assert_eq!(names(&sim), ["cudaMemcpyAsync"; 2], "{bytes} bytes");
+        device.synchronize().unwrap();
+        sim.clear_trace();
+        unified.copy_to_host_at(0, &mut back).unwrap();
+        memory.copy_to_host_at(0, &mut back).unwrap();
+        let one = ["cudaMemcpyAsync", "cudaStreamSynchronize"];
+        assert_eq!(names(&sim), [one, one].concat(), "{bytes} bytes");
         assert_eq!(back, source);
     }
 }
 
-/// A machine whose streams write values to memory.
-fn with_flags() -> (Sim, Device) {
+/// A device whose streams write values to memory.
+fn with_flags() -> (Sim, Device, Stream) {
     let sim = Sim::builder().stream_writes(true).build().unwrap();
-    let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-    (sim, device)
+    let device = open(&sim).device(0).unwrap();
+    let stream = device.create_stream().unwrap();
+    (sim, device, stream)
 }
 
 fn reads(sim: &Sim, device: &Device) -> Vec<&'static str> {
@@ -56,34 +53,30 @@ fn reads(sim: &Sim, device: &Device) -> Vec<&'static str> {
     sim.clear_trace();
     let found = [memory.read_one(KIB - 1), memory.read_one(0)].map(Result::unwrap);
     assert_eq!(found, [7, 0]);
-    let names = sim.trace().into_iter().map(|call| call.name);
-    names.filter(|name| *name != "cudaGetDevice").collect()
+    names(sim)
 }
 
 #[test]
 fn the_stream_writes_a_flag_after_a_copy_to_the_host() {
-    let (sim, device) = with_flags();
+    let (sim, device, stream) = with_flags();
     // A host that sees the flag too late also waits for the stream.
     let mut names = reads(&sim, &device);
     names.retain(|name| *name != "cudaStreamSynchronize");
     let one = ["cudaMemcpyAsync", "cuStreamWriteValue32"];
     assert_eq!(names, [one, one].concat());
     // No earlier copy left these bytes in the piece.
-    let stream = device.create_stream().unwrap();
     let mut memory = DeviceBuffer::<u32>::zeroed(&device, 32 * KIB).unwrap();
     for turn in 1..=50 {
         memory.fill_on(turn, &stream).unwrap();
         assert_eq!(memory.read_one(32 * KIB - 1).unwrap(), turn);
-        let mut back = vec![0; 32 * KIB];
         memory.fill_on(turn + 100, &stream).unwrap();
-        memory.copy_to_host(&mut back).unwrap();
-        assert!(back.iter().all(|found| *found == turn + 100));
+        assert_eq!(memory.to_vec().unwrap(), vec![turn + 100; 32 * KIB]);
     }
 }
 
 #[test]
 fn without_flags_or_in_vain_the_copy_waits_for_the_stream() {
-    let (sim, device) = with_flags();
+    let (sim, device, _) = with_flags();
     // The work begins when the host waits.
     let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
     device.synchronize().unwrap();
@@ -91,29 +84,22 @@ fn without_flags_or_in_vain_the_copy_waits_for_the_stream() {
     sim.clear_trace();
     assert_eq!(memory.read_one(0).unwrap(), 0);
     drop(held);
-    let calls: Vec<_> = sim.trace().iter().map(|call| call.name).collect();
+    let calls = names(&sim);
     assert!(calls.contains(&"cuStreamWriteValue32") && calls.contains(&"cudaStreamSynchronize"));
 
-    let (sim, device) = with_flags();
+    let (sim, device, _) = with_flags();
     sim.fail(Fail::call("cuStreamWriteValue32"));
-    let wait = ["cudaMemcpyAsync", "cudaStreamSynchronize"];
     let names = reads(&sim, &device);
-    let once: Vec<_> = names
-        .iter()
-        .filter(|name| **name == "cuStreamWriteValue32")
-        .collect();
-    assert_eq!(once.len(), 1, "it is not tried again: {names:?}");
-    assert!(names.ends_with(&wait), "{names:?}");
+    let tried = names.iter().filter(|name| name.ends_with("Value32"));
+    assert_eq!(tried.count(), 1, "it is not tried again: {names:?}");
+    assert!(names.ends_with(&["cudaMemcpyAsync", "cudaStreamSynchronize"]));
 }
 
 #[test]
 fn the_error_of_a_kernel_comes_out_of_the_copy_that_waits_for_its_flag() {
-    let (sim, device) = with_flags();
+    let (sim, device, stream) = with_flags();
     // In a slab of a pool there is memory behind the buffer.
     without_pools(&device);
-    let stream = device.create_stream().unwrap();
-    let memory = DeviceBuffer::<u32>::zeroed(&device, KIB).unwrap();
-    memory.read_one(0).unwrap();
     let broken = Add::load(&device);
     // Far beyond the buffer.
     let mut small = DeviceBuffer::<u32>::zeroed(&device, 4).unwrap();
@@ -157,39 +143,34 @@ fn a_full_piece_waits_for_its_copies() {
 #[test]
 fn copies_that_have_not_run_keep_their_source() {
     let (sim, device, _stream) = simulated(Gpu::H200);
-    let mut first = DeviceBuffer::<u8>::zeroed(&device, 64 * KIB).unwrap();
-    let mut second = DeviceBuffer::<u8>::zeroed(&device, 64 * KIB).unwrap();
+    let buffer = || DeviceBuffer::<u8>::zeroed(&device, 64 * KIB).unwrap();
+    let mut both = [buffer(), buffer()];
     device.synchronize().unwrap();
     let held = sim.hold(0);
-    let mut source = vec![1; 64 * KIB];
-    first.copy_from_host(&source).unwrap();
-    source.fill(2);
-    second.copy_from_host(&source).unwrap();
+    let mut source = vec![0; 64 * KIB];
+    for (number, buffer) in both.iter_mut().enumerate() {
+        source.fill(number as u8 + 1);
+        buffer.copy_from_host(&source).unwrap();
+    }
     assert!(!held.is_over(), "neither copy waits");
     drop(held);
-    assert_eq!(first.to_vec().unwrap(), vec![1; 64 * KIB]);
-    assert_eq!(second.to_vec().unwrap(), source);
+    let found = both.map(|buffer| buffer.to_vec().unwrap());
+    assert_eq!(found, [1, 2].map(|number| vec![number; 64 * KIB]));
 }
 
 #[test]
 fn pinned_memory_is_freed_by_trim_and_not_used_if_staging_is_off() {
     let (sim, device, _stream) = simulated(Gpu::H200);
     let mut buffer = DeviceBuffer::<u8>::zeroed(&device, KIB).unwrap();
-    let pinned = || {
-        let leaks = sim.leaks();
-        let is_pinned =
-            |leak: &&Leak| matches!(leak, Leak::Memory { kind, .. } if *kind == "cudaHostAlloc");
-        leaks.iter().filter(is_pinned).count()
-    };
-    buffer.copy_from_host(&[3; KIB]).unwrap();
-    assert_eq!(pinned(), 1);
-    device.trim();
-    assert_eq!(pinned(), 0);
-    assert_eq!(buffer.to_vec().unwrap(), [3; KIB]);
-    assert_eq!(pinned(), 1);
+    for round in 0..2 {
+        buffer.copy_from_host(&[round; KIB]).unwrap();
+        assert_eq!(pinned(&sim).len(), 1);
+        device.trim();
+        assert_eq!(pinned(&sim), [0; 0]);
+        assert_eq!(buffer.to_vec().unwrap(), [round; KIB]);
+    }
     device.set_transfer_options(TransferOptions::default().ring_bytes(0));
-    assert_eq!(pinned(), 0);
     buffer.copy_from_host(&[4; KIB]).unwrap();
-    assert_eq!((pinned(), calls(&sim, "cudaHostAlloc")), (0, 2));
     assert_eq!(buffer.to_vec().unwrap(), [4; KIB]);
+    assert_eq!(pinned(&sim), [0; 0]);
 }

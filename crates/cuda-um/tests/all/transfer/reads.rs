@@ -1,12 +1,8 @@
-//! Reads of files straight into buffers.
+//! Reads of storage: the places of the runs, failures, rounds, and reads beside other work.
 
-use cuda_um::buffer::{FileRead, ReadAt, Runs, TransferOptions};
-use cuda_um::{Device, DeviceBuffer, Error, MemoryKind, PinnedBuffer, UnifiedBuffer, ViewMut};
-use cuda_um_sim::{Fail, Gpu, Leak};
-use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{device, simulated, unpooled};
+use super::*;
+use cuda_um_testkit::unpooled;
 use std::io::{self, ErrorKind, Write};
-use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,33 +44,12 @@ impl ReadAt for Storage {
     }
 }
 
-/// A ring of chunks of 16 KiB.
-fn small(threads: usize) -> TransferOptions {
-    TransferOptions::default()
-        .threads(threads)
-        .ring_bytes(threads * 2 * 16384)
-}
-
 fn range(offset: u64, at: usize, bytes: usize) -> Runs {
     Runs {
         offset,
         at,
-        bytes,
-        count: 1,
-        stride: 0,
+        ..whole(bytes)[0]
     }
-}
-
-fn whole(bytes: usize) -> [Runs; 1] {
-    [range(0, 0, bytes)]
-}
-
-fn on(_: usize) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
-fn read(target: ViewMut<'_, u8>, source: &dyn ReadAt, runs: &[Runs]) -> Result<usize, Error> {
-    FileRead::run(&mut [FileRead::new(target, source, runs)?], usize::MAX, on)
 }
 
 /// What a target has to hold.
@@ -96,22 +71,19 @@ fn every_byte_arrives_in_its_place_in_memory_of_each_kind() {
     const LEN: usize = 300_000;
     let mut storage = Storage::of(1_000_000);
     let strided = Runs {
-        offset: 700,
-        at: 120_001,
-        bytes: 33,
         count: 5000,
         stride: 100,
+        ..range(700, 120_001, 33)
     };
-    let mut neighbours = Vec::new();
-    for number in 0..300 {
-        neighbours.push(range(number * 1000, number as usize * 1000 + 24, 900));
-    }
+    let neighbour = |number: u64| range(number * 1000, number as usize * 1000 + 24, 900);
     let all = [
         vec![],
         vec![range(5, 7, LEN - 7)],
         vec![range(900_000, 0, 100_000), strided, range(0, 299_990, 10)],
-        neighbours,
+        (0..300).map(neighbour).collect(),
     ];
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&storage.bytes).unwrap();
     for (threads, at_a_time) in [(1, usize::MAX), (3, 7000), (2, 1)] {
         device.set_transfer_options(small(threads));
         storage.at_a_time = at_a_time;
@@ -119,12 +91,12 @@ fn every_byte_arrives_in_its_place_in_memory_of_each_kind() {
             let mut on_device = DeviceBuffer::<u8>::from_slice(&device, &[9; LEN]).unwrap();
             let mut unified = UnifiedBuffer::<u8>::from_slice(&device, &[9; LEN]).unwrap();
             let mut pinned = PinnedBuffer::<u8>::from_slice(&device, &[9; LEN]).unwrap();
-            let targets = [
-                on_device.as_view_mut(),
-                unified.as_view_mut(),
-                pinned.as_view_mut(),
+            let reads = [
+                FileRead::new(on_device.as_view_mut(), &storage, runs),
+                FileRead::new(unified.as_view_mut(), &file, runs),
+                FileRead::new(pinned.as_view_mut(), &storage, runs),
             ];
-            let mut reads = targets.map(|view| FileRead::new(view, &storage, runs).unwrap());
+            let mut reads = reads.map(Result::unwrap);
             assert_eq!(FileRead::run(&mut reads, usize::MAX, on).unwrap(), 3 * LEN);
             let right = expected(&storage, runs, LEN);
             assert!(on_device.to_vec().unwrap() == right, "{threads}");
@@ -135,35 +107,9 @@ fn every_byte_arrives_in_its_place_in_memory_of_each_kind() {
 }
 
 #[test]
-fn a_file_is_read_on_every_machine() {
-    let storage = Storage::of(200_000);
-    let mut file = tempfile::tempfile().unwrap();
-    file.write_all(&storage.bytes).unwrap();
-    let runs = [range(9, 0, 100_000), range(120_000, 100_100, 50_000)];
-    for gpu in [
-        Gpu::H200,
-        Gpu::Gh200,
-        Gpu::Hmm,
-        Gpu::Gb10,
-        Gpu::Pascal,
-        Gpu::Maxwell,
-        Gpu::NoConcurrentAccess,
-    ] {
-        let (_sim, device, _) = simulated(gpu);
-        for options in [small(2), small(2).ring_bytes(0)] {
-            device.set_transfer_options(options);
-            let mut buffer = UnifiedBuffer::<u8>::zeroed(&device, 160_000).unwrap();
-            let done = read(buffer.as_view_mut(), &file, &runs).unwrap();
-            assert_eq!(done, 160_000);
-            let right = expected(&storage, &runs, done);
-            assert!(buffer.to_vec().unwrap() == right, "{gpu:?}");
-        }
-    }
-}
-
-#[test]
-fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
+fn a_failure_has_its_place_and_all_bytes_before_it_arrive() {
     let (sim, device, _) = simulated(Gpu::H200);
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 400_000).unwrap();
     for (threads, at, kind) in [
         (1, 100_000, ErrorKind::Other),
         (3, 123_456, ErrorKind::PermissionDenied),
@@ -172,17 +118,13 @@ fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
         device.set_transfer_options(small(threads));
         let mut storage = Storage::of(400_000);
         storage.fails_at = Some((at, kind));
-        let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 400_000).unwrap();
         let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
-        let Error::Io {
-            done_bytes, source, ..
-        } = error
-        else {
-            panic!("{error}");
-        };
-        assert_eq!((done_bytes as u64, source.kind()), (at, kind));
+        assert!(
+            matches!(&error, Error::Io { done_bytes, source, .. } if (*done_bytes as u64, source.kind()) == (at, kind)),
+            "{error}"
+        );
         // The last piece is not copied.
-        let whole_pieces = ..done_bytes - done_bytes % 16384;
+        let whole_pieces = ..(at - at % 16384) as usize;
         assert!(buffer.to_vec().unwrap()[whole_pieces] == storage.bytes[whole_pieces]);
         // The file is shorter than the runs.
         storage.fails_at = None;
@@ -194,10 +136,9 @@ fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
         );
     }
     // Behind a gap of the target, of which the storage knows nothing.
-    let mut storage = Storage::of(1000);
+    let mut storage = Storage::of(400_000);
     storage.fails_at = Some((600, ErrorKind::Other));
     let runs = [range(0, 0, 500), range(500, 700, 500)];
-    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1200).unwrap();
     let error = read(buffer.as_view_mut(), &storage, &runs).unwrap_err();
     assert!(
         matches!(
@@ -211,8 +152,7 @@ fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
     );
     // Of CUDA.
     device.set_transfer_options(small(1));
-    let storage = Storage::of(400_000);
-    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 400_000).unwrap();
+    storage.fails_at = None;
     sim.fail(Fail::call("cudaMemcpyAsync").nth(4));
     let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
     assert!(
@@ -220,16 +160,14 @@ fn a_failure_of_the_storage_has_its_place_and_all_bytes_before_it_arrive() {
         "{error}"
     );
     assert!(buffer.to_vec().unwrap()[..3 * 16384] == storage.bytes[..3 * 16384]);
-    assert_eq!(
-        read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap(),
-        400_000
-    );
+    let done = read(buffer.as_view_mut(), &storage, &whole(400_000));
+    assert_eq!(done.unwrap(), 400_000);
     assert!(buffer.to_vec().unwrap() == storage.bytes);
 }
 
 #[test]
 fn progress_grows_to_the_end_and_stops_the_read() {
-    let (_sim, device, _) = simulated(Gpu::H200);
+    let (sim, device, _) = simulated(Gpu::H200);
     device.set_transfer_options(small(2));
     let storage = Storage::of(1_000_000);
     let runs = whole(500_000);
@@ -250,46 +188,27 @@ fn progress_grows_to_the_end_and_stops_the_read() {
     };
     // Two threads with eight pieces each.
     assert_eq!(run(200_000), (2 * 8 * 16384, 1));
-    let (done, rounds) = run(usize::MAX);
-    assert_eq!((done, rounds), (1_000_000, 4));
-    for buffer in buffers {
+    assert_eq!(run(usize::MAX), (1_000_000, 4));
+    for buffer in &buffers {
         assert!(buffer.to_vec().unwrap() == storage.bytes[..500_000]);
     }
-}
-
-#[test]
-fn the_pinned_memory_is_the_ring() {
-    let (sim, device, _) = unpooled(Gpu::H200);
-    device.set_transfer_options(small(3));
-    let storage = Storage::of(1_000_000);
-    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1_000_000).unwrap();
-    read(buffer.as_view_mut(), &storage, &whole(1_000_000)).unwrap();
     device.synchronize().unwrap();
-    let leaks = sim.leaks();
-    let pinned = leaks.iter().filter_map(|leak| match leak {
-        Leak::Memory { bytes, .. } if *bytes < 1_000_000 => Some(*bytes),
-        _ => None,
-    });
-    assert!(pinned.sum::<usize>() <= 3 * 2 * 16384);
     let counters = sim.counters();
-    assert_eq!(counters.copied_to_device, 1_000_000);
     assert_eq!(counters.gpu_faults + counters.cpu_faults, 0);
 }
 
 /// Storage that uses the library itself.
-struct Nested<'a> {
+struct Nested {
     storage: Storage,
     others: Storage,
-    device: &'a Device,
     other: Mutex<DeviceBuffer<u8>>,
 }
 
-impl ReadAt for Nested<'_> {
+impl ReadAt for Nested {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut other = self.other.lock().unwrap();
         read(other.as_view_mut(), &self.others, &whole(50_000)).unwrap();
         assert!(other.to_vec().unwrap() == self.others.bytes);
-        assert_eq!(other.device().ordinal(), self.device.ordinal());
         self.storage.read_at(into, offset)
     }
 }
@@ -320,7 +239,6 @@ fn reads_copies_and_reads_within_reads_run_at_the_same_time() {
             let nested = Nested {
                 storage: Storage::of(100_000),
                 others: Storage::of(50_000),
-                device: &device,
                 other: Mutex::new(DeviceBuffer::zeroed(&device, 50_000).unwrap()),
             };
             let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 100_000).unwrap();
@@ -328,25 +246,6 @@ fn reads_copies_and_reads_within_reads_run_at_the_same_time() {
             assert!(buffer.to_vec().unwrap() == nested.storage.bytes);
         });
     });
-}
-
-#[test]
-fn a_read_within_host_overwrite_does_not_wait_for_its_ring() {
-    let (_sim, device, _) = simulated(Gpu::H200);
-    let _watchdog = watch();
-    device.set_transfer_options(small(2));
-    let storage = Storage::of(100_000);
-    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 300_000).unwrap();
-    buffer
-        .host_overwrite(.., |first, slots| {
-            let mut other = DeviceBuffer::<u8>::zeroed(&device, 100_000).unwrap();
-            read(other.as_view_mut(), &storage, &whole(100_000)).unwrap();
-            let bytes = other.to_vec().unwrap();
-            slots.fill_with(|at| bytes[(first + at) % 100_000])
-        })
-        .unwrap();
-    let found = buffer.to_vec().unwrap();
-    assert!(found.chunks(100_000).all(|third| third == storage.bytes));
 }
 
 #[test]
@@ -379,8 +278,6 @@ fn wrong_runs_and_targets_are_refused() {
         );
     }
     assert_eq!(FileRead::run(&mut [], usize::MAX, on).unwrap(), 0);
-    let system = UnifiedBuffer::from_vec(&device, vec![1u8; 100]).unwrap();
-    assert_eq!(system.as_view().kind(), MemoryKind::System);
     let (_sim, other, _) = simulated(Gpu::H200);
     let mut far = DeviceBuffer::<u8>::zeroed(&other, 100).unwrap();
     let runs = whole(100);
@@ -402,39 +299,23 @@ impl ReadAt for Ones {
 
 #[test]
 fn a_read_that_fills_larger_chunks_makes_them_and_others_do_not() {
-    const MIB: usize = 1 << 20;
     let (sim, device, _) = unpooled(Gpu::H200);
-    let chunks = || {
-        let leaks = sim.leaks().into_iter();
-        let of_chunk = |leak| match leak {
-            Leak::Memory {
-                bytes,
-                kind: "cudaHostAlloc",
-                ..
-            } => Some(bytes),
-            _ => None,
-        };
-        leaks.filter_map(of_chunk).collect::<Vec<_>>()
-    };
-    let load = |options: Option<TransferOptions>, bytes: usize| {
-        options
-            .into_iter()
-            .for_each(|options| device.set_transfer_options(options));
+    let load = |bytes: usize| {
         let mut target = DeviceBuffer::<u8>::zeroed(&device, bytes).unwrap();
         let done = read(target.as_view_mut(), &Ones, &whole(bytes)).unwrap();
         assert_eq!(done, bytes);
-        assert!(target.to_vec().unwrap().iter().all(|byte| *byte == 1));
+        drop(target);
+        pinned(&sim)
     };
+    let one = TransferOptions::default().threads(1).ring_bytes(4 * MIB);
+    device.set_transfer_options(one);
+    assert_eq!(load(40 * MIB), [4 * MIB]);
     // The default has a thread for each of three quarters of the cores, at most 12.
-    let two = TransferOptions::default().threads(1);
-    load(Some(two.ring_bytes(4 * MIB)), 40 * MIB);
-    assert_eq!(chunks(), [2 * MIB; 2]);
+    device.set_transfer_options(TransferOptions::default());
     let cores = std::thread::available_parallelism().unwrap().get();
     let all = (cores * 3 / 4).clamp(1, 12) * 2 * 4 * MIB;
-    load(Some(TransferOptions::default()), all - MIB);
-    assert!(chunks().iter().all(|bytes| *bytes == 2 * MIB));
-    load(None, all);
-    assert!(chunks().iter().all(|bytes| *bytes == 4 * MIB) && chunks().len() <= all / (4 * MIB));
+    assert_eq!(load(all - MIB), [all / 2]);
+    assert_eq!(load(all), [all]);
     device.trim();
-    assert_eq!(chunks(), [0; 0]);
+    assert_eq!(pinned(&sim), [0; 0]);
 }

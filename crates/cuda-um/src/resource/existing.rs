@@ -1,0 +1,127 @@
+//! The owner of memory that this library did not allocate with CUDA: of the caller, of the operating system, of another library, or none.
+#![allow(unsafe_code, reason = "frees memory")]
+
+use crate::context::device::{Device, DeviceState};
+use crate::driver::location::Location;
+use crate::error::Result;
+use crate::resource::allocation::Allocation;
+use crate::resource::block::{Address, Block};
+use crate::resource::kind::MemoryKind;
+use crate::resource::owner::{Held, Owner, Traits};
+use crate::resource::pool::advised::AdvisedRanges;
+use crate::resource::system;
+use crate::sync::Mutex;
+use cuda_um_sys::cudaMemoryAdvise;
+use std::any::TypeId;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The owner of one range of memory.
+pub(crate) struct Existing {
+    traits: Traits,
+    /// The type of the object that contains the memory.
+    held: Option<TypeId>,
+    /// Leaked, with the object, unless the memory is freed.
+    free: Mutex<Option<ManuallyDrop<Free>>>,
+    /// The headroom of the resource that allocated system memory; `None` for memory of the caller.
+    headroom_bytes: Option<Option<usize>>,
+    /// Advice for system memory, which is undone before the memory is anything else.
+    advised: AdvisedRanges,
+}
+
+/// Frees memory, and returns the object that contains it. It has no device state: if it is leaked, the runtime ends nevertheless.
+type Free = Box<dyn FnOnce(&DeviceState, &Block) -> Result<Held> + Send>;
+
+impl Existing {
+    pub(crate) fn new(
+        traits: Traits,
+        free: impl FnOnce(&DeviceState, &Block) -> Result<Held> + Send + 'static,
+    ) -> Self {
+        Self {
+            traits,
+            held: None,
+            free: Mutex::new(Some(ManuallyDrop::new(Box::new(free)))),
+            headroom_bytes: None,
+            advised: AdvisedRanges::default(),
+        }
+    }
+
+    /// The owner of host memory that `held` contains, or that is borrowed. `end` returns it to the system.
+    pub(crate) fn of_host(
+        traits: Traits,
+        held: Held,
+        end: impl FnOnce(&DeviceState, &Block) -> Result<()> + Send + 'static,
+    ) -> Self {
+        let of = held.as_ref().map(|held| (**held).type_id());
+        let traits = Traits {
+            is_borrowed: held.is_none(),
+            ..traits
+        };
+        let held = ManuallyDrop::new(held);
+        Self {
+            held: of,
+            ..Self::new(traits, |device, block| {
+                end(device, block)?;
+                Ok(ManuallyDrop::into_inner(held))
+            })
+        }
+    }
+
+    /// Makes an allocation of system memory, which `held` contains, or which is borrowed. It is valid for `bytes`, does not move, and nothing else
+    /// uses it, until the allocation is closed or dropped. The device has pageable memory access.
+    pub(crate) fn system_memory(
+        device: &Device,
+        name: &'static str,
+        (pointer, bytes): (NonNull<u8>, usize),
+        held: Held,
+        headroom_bytes: Option<Option<usize>>,
+    ) -> Allocation {
+        let traits = Traits {
+            free_waits: false,
+            ..Traits::of(device.state(), MemoryKind::System, name)
+        };
+        let owner = Self {
+            headroom_bytes,
+            ..Self::of_host(traits, held, |_, _| Ok(()))
+        };
+        Allocation::new(Arc::new(owner), Address::shared(pointer), bytes).of(device)
+    }
+}
+
+impl Owner for Existing {
+    fn traits(&self) -> &Traits {
+        &self.traits
+    }
+
+    fn allocate_again(
+        self: Arc<Self>,
+        device: &Device,
+        bytes: usize,
+    ) -> Option<Result<Allocation>> {
+        let headroom = self.headroom_bytes?;
+        Some(system::allocate(device, headroom, bytes))
+    }
+
+    fn holds(&self, this: TypeId) -> bool {
+        self.held == Some(this)
+    }
+
+    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
+        if self.traits.kind == MemoryKind::System {
+            self.advised.note(range, advice, location);
+        }
+    }
+
+    unsafe fn free(&self, block: &Block) -> Result<Held> {
+        self.advised.retire(block.at()..block.at() + block.bytes);
+        // The memory is freed whether this succeeds or not: advice changes no contents.
+        // SAFETY: the advice was for parts of this live memory.
+        if let Err(error) = unsafe { self.advised.undo(&self.traits.device, block) } {
+            crate::telemetry::warn!(%error, "advice for system memory was not undone");
+        }
+        let free = self.free.lock().take().map(ManuallyDrop::into_inner);
+        free.map_or(Ok(None), |free| free(&self.traits.device, block))
+    }
+}
