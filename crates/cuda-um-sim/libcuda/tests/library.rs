@@ -38,10 +38,7 @@ fn run(command: &mut Command) -> (String, String) {
 #[test]
 fn a_program_that_knows_only_cudarc_runs_unchanged() {
     let (output, errors) = run(&mut program("only_cudarc"));
-    assert!(
-        output.contains("scaled 1000 elements\n"),
-        "{output}"
-    );
+    assert!(output.contains("scaled 1000 elements\n"), "{output}");
     assert_eq!(errors, "");
 }
 

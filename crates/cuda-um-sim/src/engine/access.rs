@@ -99,7 +99,9 @@ impl<'c> Accesses<'c> {
                     (0.0, all)
                 }
                 // The memory may have been freed meanwhile.
-                Memory::Managed(base) if id_of(state, base) != touched.used.get(&base).copied() => continue,
+                Memory::Managed(base) if id_of(state, base) != touched.used.get(&base).copied() => {
+                    continue;
+                }
                 Memory::Managed(_) | Memory::Pageable => {
                     state.records.activity.now = launch.now + sum.time;
                     let processor = Processor::device(launch.device);
@@ -231,7 +233,8 @@ impl State {
                 let read_only = registered.is_some_and(|(_, at)| at.flags & READ_ONLY != 0);
                 let id = span.allocation.unwrap_or(0);
                 if touched.used.insert(extent.start, id).is_none() {
-                    self.memory.add_use(launch.number, extent.start, extent.len());
+                    self.memory
+                        .add_use(launch.number, extent.start, extent.len());
                 }
                 (extent, !(read_only && span.memory == Memory::Pinned))
             }
@@ -297,11 +300,9 @@ impl State {
             || pool.is_some_and(|pool| self.pools.allows(pool, device));
         match allowed {
             true => Ok(()),
-            false => {
-                Err(denied(
+            false => Err(denied(
                 "it is the memory of another device, and peer access is not enabled",
-            ))
-            }
+            )),
         }
     }
 

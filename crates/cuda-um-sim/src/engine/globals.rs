@@ -31,12 +31,15 @@ impl Globals {
             })
             .collect();
         let layout = Layout::from_size_align(bytes as usize, align as usize);
-        let memory = layout.ok().filter(|layout| layout.size() > 0).map(|layout| {
-            // SAFETY: the size is not 0.
-            let memory = unsafe { alloc_zeroed(layout) };
-            let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
-            (memory, layout)
-        });
+        let memory = layout
+            .ok()
+            .filter(|layout| layout.size() > 0)
+            .map(|layout| {
+                // SAFETY: the size is not 0.
+                let memory = unsafe { alloc_zeroed(layout) };
+                let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
+                (memory, layout)
+            });
         let base = memory.map_or(0, |(memory, _)| memory.as_ptr() as u64);
         let addresses: Vec<_> = offsets.iter().map(|offset| base + offset).collect();
         for (index, address) in addresses.iter().enumerate() {
@@ -51,8 +54,9 @@ impl Globals {
 
     /// The first address and the size.
     pub(super) fn extent(&self) -> (usize, usize) {
-        self.memory
-            .map_or((0, 0), |(memory, layout)| (memory.as_ptr() as usize, layout.size()))
+        self.memory.map_or((0, 0), |(memory, layout)| {
+            (memory.as_ptr() as usize, layout.size())
+        })
     }
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn ptx_of(image: &[u8], device: u32) -> Result<String, Code> {
             let entry = fitting.max_by_key(|entry| entry.target).or(ptx.last());
             let entry = entry.ok_or_else(|| no_ptx("a fat binary without PTX"))?;
             let mut text = entry.unpacked().ok_or(Code::INVALID_KERNEL_IMAGE)?;
-            text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+            text.truncate(
+                text.iter()
+                    .position(|byte| *byte == 0)
+                    .unwrap_or(text.len()),
+            );
             text
         }
         _ => image.to_vec(),

@@ -128,10 +128,9 @@ fn code(failure: &Failure) -> Code {
         FindingKind::Misaligned => Code::MISALIGNED_ADDRESS,
         FindingKind::Assert => Code::ASSERT,
         FindingKind::Deadlock => Code::LAUNCH_TIMEOUT,
-        FindingKind::Trap
-        | FindingKind::Unwritten
-        | FindingKind::Race
-        | FindingKind::Barrier => Code::LAUNCH_FAILURE,
+        FindingKind::Trap | FindingKind::Unwritten | FindingKind::Race | FindingKind::Barrier => {
+            Code::LAUNCH_FAILURE
+        }
         _ => Code::ILLEGAL_ADDRESS,
     }
 }
@@ -158,18 +157,23 @@ impl Kernel {
         });
         let (declared, others): (Vec<_>, Vec<_>) =
             addresses.partition(|(.., memory)| memory.is_some());
-        let declared = declared.into_iter().filter_map(|(parameter, base, memory)| {
-            let memory = memory?;
-            Some(Extent {
-                base,
-                bytes: memory.bytes as u64,
-                writable: memory.may_write,
-                parameter,
-            })
-        });
+        let declared = declared
+            .into_iter()
+            .filter_map(|(parameter, base, memory)| {
+                let memory = memory?;
+                Some(Extent {
+                    base,
+                    bytes: memory.bytes as u64,
+                    writable: memory.may_write,
+                    parameter,
+                })
+            });
         let mut extents: Vec<_> = declared.collect();
         let end = |extent: &Extent| extent.base.saturating_add(extent.bytes);
-        let mut taken: Vec<_> = extents.iter().map(|extent| extent.base..end(extent)).collect();
+        let mut taken: Vec<_> = extents
+            .iter()
+            .map(|extent| extent.base..end(extent))
+            .collect();
         taken.sort_by_key(|range| range.start);
         for (parameter, address, _) in others {
             let Some(whole) = state.memory.extent(address as usize) else {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::address_space::AddressSpace;
 use crate::preset::{CudaVersion, Cupti, Profile, Topology};
-use cuda_um_ptx::Checks;
 use cuda_um_cost::{CostModel, at_rate};
+use cuda_um_ptx::Checks;
 
 /// The simulated machine.
 pub(crate) struct Machine {

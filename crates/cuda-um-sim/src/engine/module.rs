@@ -236,7 +236,9 @@ impl Image {
             };
             kernels.insert(kernel.name().to_owned(), program);
         }
-        let digits = ptx.target().trim_matches(|letter: char| !letter.is_ascii_digit());
+        let digits = ptx
+            .target()
+            .trim_matches(|letter: char| !letter.is_ascii_digit());
         Ok(Image {
             target: digits.parse().unwrap_or(0),
             kernels,

@@ -12,7 +12,6 @@ const NATIVE: u16 = 2;
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
 
-
 fn entry(kind: u16, target: u32, flags: u64, payload: &[u8], unpacked: usize) -> Vec<u8> {
     let padded = payload.len().next_multiple_of(8);
     let mut entry = Vec::new();

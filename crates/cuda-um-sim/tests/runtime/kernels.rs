@@ -127,7 +127,10 @@ fn a_fault_is_told_with_its_kernel_line_and_address() {
     let [Misuse::KernelFault { text, .. }] = &cuda.sim.misuse()[..] else {
         panic!("{:?}", cuda.sim.misuse());
     };
-    let line = 1 + PTX.lines().position(|line| line.contains("st.global.v4")).unwrap();
+    let line = 1 + PTX
+        .lines()
+        .position(|line| line.contains("st.global.v4"))
+        .unwrap();
     let address = format!("{:#x}", data as usize + 4096);
     for part in ["`write`", &format!("line {line}"), &address, "thread"] {
         assert!(text.contains(part), "{part}: {text}");

@@ -3,8 +3,8 @@
 use std::ffi::CString;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cuda_um_sim::{Builder, Sim};
 use cuda_um_sys::{

@@ -7,8 +7,8 @@ mod stopped;
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess,
-    PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
+    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess, PinnedBuffer, Pool,
+    PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
     buffer::TransferOptions,
     fork::Origin,
     process_end::{self, Calls},
