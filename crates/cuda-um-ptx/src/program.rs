@@ -389,6 +389,11 @@ pub(crate) enum Extra {
     },
     Sleep,
     Fence,
+    /// Around a call that may come back to the caller: registers and variables, except results (bytes of local memory, or a slot).
+    Save,
+    Restore {
+        keep: Vec<(u32, u32, Option<Slot>)>,
+    },
     /// Parameters of calls: bytes of a thread's local memory.
     Copy {
         from: u32,

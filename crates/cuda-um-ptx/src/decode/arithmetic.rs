@@ -5,7 +5,7 @@
 use super::{Class, Code, Constant, Decoder, Extra, Form, Operand, Result, Slot, Type};
 use crate::math::float::{self, Bf16, Compare, Extreme, F16, Float};
 use crate::math::int::{self, Int};
-use crate::math::{Mode, Round, approx, halves, video};
+use crate::math::{Mode, Round, approx, halves};
 use crate::program::Scalar;
 
 macro_rules! integers {
@@ -70,7 +70,7 @@ macro_rules! floats {
     };
 }
 
-fn boxed(function: impl Fn([u64; 4]) -> u64 + Send + Sync + 'static) -> Scalar {
+pub(super) fn boxed(function: impl Fn([u64; 4]) -> u64 + Send + Sync + 'static) -> Scalar {
     Box::new(function)
 }
 
@@ -113,7 +113,7 @@ fn round_named(modifier: &str) -> Option<Round> {
     })
 }
 
-fn compare_named(name: &str) -> Option<Compare> {
+pub(super) fn compare_named(name: &str) -> Option<Compare> {
     Some(match name {
         "eq" => Compare::Eq,
         "ne" => Compare::Ne,
@@ -368,7 +368,7 @@ impl Decoder<'_> {
             ),
             "add" => (
                 2,
-                integers!(element, T => |v| (v[0] as T).wrapping_add(v[1] as T) as u64),
+                finish(integers!(element, T => |v| (v[0] as T).wrapping_add(v[1] as T) as u64)),
             ),
             "mul" if high => (
                 2,
@@ -1089,152 +1089,6 @@ impl Decoder<'_> {
         Ok(true)
     }
 
-    /// 9.7.19 video instructions.
-    fn video(&mut self, form: &Form) -> Result<bool> {
-        let types: Vec<Type> = form.types().collect();
-        let name = &form.name[1..];
-        let (base, lanes) = match name.as_bytes().last() {
-            Some(b'2') => (&name[..name.len() - 1], 2),
-            Some(b'4') => (&name[..name.len() - 1], 4),
-            _ => (name, 1),
-        };
-        let comparison = form
-            .modifiers
-            .iter()
-            .find_map(|modifier| compare_named(modifier));
-        let op = match base {
-            "add" => video::Video::Add,
-            "sub" => video::Video::Sub,
-            "absdiff" => video::Video::Absdiff,
-            "min" => video::Video::Min,
-            "max" => video::Video::Max,
-            "avrg" => video::Video::Average,
-            "shl" => video::Video::Shl,
-            "shr" => video::Video::Shr,
-            "mad" => video::Video::Add,
-            "set" => match comparison {
-                Some(Compare::Eq) => video::Video::Eq,
-                Some(Compare::Ne) => video::Video::Ne,
-                Some(Compare::Lt) => video::Video::Lt,
-                Some(Compare::Le) => video::Video::Le,
-                Some(Compare::Gt) => video::Video::Gt,
-                Some(Compare::Ge) => video::Video::Ge,
-                _ => return Ok(false),
-            },
-            _ => return Ok(false),
-        };
-        // `vset` has no type of its result.
-        let (signed, sources) = match types.as_slice() {
-            &[a, b] => (false, [a.signed(), b.signed()]),
-            &[d, a, b] => (d.signed(), [a.signed(), b.signed()]),
-            _ => return self.bad("two or three types are expected"),
-        };
-        let d = self.operand(form, 0)?;
-        let (target, into) = self.part(d)?;
-        let ((a, part_a), (b, part_b)) = (
-            self.part(self.operand(form, 1)?)?,
-            self.part(self.operand(form, 2)?)?,
-        );
-        let c = match form.operands.get(3) {
-            Some(operand) => self.source(operand, 32)?,
-            None => self.word_value(0)?,
-        };
-        let sat = form.has("sat");
-        let function = if base == "mad" {
-            let shift = if form.has("shr7") {
-                7
-            } else if form.has("shr15") {
-                15
-            } else {
-                0
-            };
-            let mode = video::Vmad {
-                sources,
-                parts: [part_a, part_b],
-                negate_product: false,
-                negate_c: false,
-                plus_one: form.has("po"),
-                sat,
-                shift,
-            };
-            boxed(move |v| video::vmad(v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
-        } else if lanes == 1 {
-            let secondary = match form.modifiers.last() {
-                _ if into != video::Part::ALL => video::Secondary::None,
-                Some(&"add") => video::Secondary::Add,
-                Some(&"min") => video::Secondary::Min,
-                Some(&"max") => video::Secondary::Max,
-                _ => video::Secondary::None,
-            };
-            let mode = video::Scalar {
-                signed,
-                sources,
-                parts: [part_a, part_b],
-                into: (into != video::Part::ALL).then_some(into),
-                sat,
-                wrap: form.has("wrap"),
-                secondary,
-            };
-            boxed(move |v| video::scalar(op, v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
-        } else if lanes == 2 {
-            let mode = simd::<2>(form, signed, sources, sat);
-            boxed(move |v| video::simd(op, v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
-        } else {
-            let mode = simd::<4>(form, signed, sources, sat);
-            boxed(move |v| video::simd(op, v[0] as u32, v[1] as u32, v[2] as u32, mode).into())
-        };
-        self.scalar(target, vec![a, b, c], function);
-        Ok(true)
-    }
-
-    /// A register with a selector such as `.b0` or `.h1`; those of several lanes are read by `simd`.
-    fn part(&mut self, operand: &Operand) -> Result<(Slot, video::Part)> {
-        let Operand::Name(name) = operand else {
-            return Ok((self.source(operand, 32)?, video::Part::ALL));
-        };
-        let Some((_, selector)) = self.str(*name).split_once('.') else {
-            return Ok((self.source(operand, 32)?, video::Part::ALL));
-        };
-        let mut base = *name;
-        base.end -= selector.len() as u32 + 1;
-        let slot = self.source(&Operand::Name(base), 32)?;
-        let number = selector[1..].parse::<u32>().unwrap_or(0);
-        let part = match selector.as_bytes() {
-            [b'b', b'0'..=b'3'] => video::Part {
-                shift: 8 * number,
-                bits: 8,
-            },
-            [b'h', b'0'..=b'1'] => video::Part {
-                shift: 16 * number,
-                bits: 16,
-            },
-            _ => return self.unsupported("a selector of several lanes"),
-        };
-        Ok((slot, part))
-    }
-}
-
-fn simd<const N: usize>(
-    form: &Form,
-    signed: bool,
-    sources: [bool; 2],
-    sat: bool,
-) -> video::Simd<N> {
-    let lanes: Vec<u32> = (0..N as u32).collect();
-    let select = std::array::from_fn(|operand| {
-        std::array::from_fn(|lane| lanes[lane] + operand as u32 * N as u32)
-    });
-    video::Simd {
-        signed,
-        sources,
-        select,
-        mask: [true; N],
-        sat,
-        accumulate: form.has("add"),
-    }
-}
-
-impl Decoder<'_> {
     /// A constant of 0 for a missing operand.
     pub(super) fn zero(&mut self, class: Class) -> Result<Slot> {
         let bits = match class {

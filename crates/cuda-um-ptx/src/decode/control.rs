@@ -1,8 +1,11 @@
 //! 9.7.12 control flow, 9.7.13 barriers, votes and shuffles, 9.7.19 miscellaneous.
 
-use super::{Binding, Class, Code, Decoder, Extra, Form, Operand, Result, Slot, Text, Type};
+use super::{
+    Binding, Class, Code, Decoder, Extra, Form, Formal, Function, Operand, Passed, Result, Slot,
+    Space, Statement, Text, Type,
+};
 use crate::math::float;
-use crate::program::{Reduce, Shuffle, Vote};
+use crate::program::{Access, Address, Reduce, Shuffle, Vote};
 
 impl<'m> Decoder<'m> {
     pub(super) fn control(&mut self, form: &Form) -> Result<bool> {
@@ -74,9 +77,7 @@ impl<'m> Decoder<'m> {
             .iter()
             .flatten()
             .find_map(|statement| match statement {
-                crate::syntax::Statement::Targets { label, names }
-                    if self.str(*label) == self.str(*list) =>
-                {
+                Statement::Targets { label, names } if self.str(*label) == self.str(*list) => {
                     Some(names.clone())
                 }
                 _ => None,
@@ -116,33 +117,39 @@ impl<'m> Decoder<'m> {
             Some(Operand::List(items)) => items,
             _ => &[],
         };
-        let local = |decoder: &mut Self, operand: &Operand| match operand {
-            Operand::Name(name) => match decoder.lookup(*name)? {
-                Some((Binding::Local(offset), _)) => Ok(offset),
-                _ => decoder.unsupported("an argument that is no variable in `.param`"),
-            },
-            _ => decoder.unsupported("an argument that is no variable in `.param`"),
-        };
         let module = self.module;
         let name = module.str(*name);
-        let arguments = arguments
+        let function = module
+            .tree()
+            .functions
             .iter()
-            .map(|operand| local(self, operand))
-            .collect::<Result<Vec<_>>>()?;
-        let results = results
-            .iter()
-            .map(|operand| local(self, operand))
-            .collect::<Result<Vec<_>>>()?;
-        match (name, arguments.as_slice()) {
-            ("vprintf", &[format, values]) => {
+            .find(|function| module.str(function.name) == name && function.body.is_some());
+        let local = |decoder: &mut Self, operand: &Operand| match decoder.passed(operand, 32)? {
+            Passed::Local(offset) => Ok(offset),
+            Passed::Register(_) => {
+                decoder.unsupported("an argument that is no variable in `.param`")
+            }
+        };
+        match (function, name, arguments) {
+            (None, "vprintf", [format, values]) => {
+                let (format, arguments) = (local(self, format)?, local(self, values)?);
+                let result = results
+                    .first()
+                    .map(|result| local(self, result))
+                    .transpose()?;
                 self.emit_extra(Extra::Print {
                     format,
-                    arguments: values,
-                    result: results.first().copied(),
+                    arguments,
+                    result,
                 });
                 return Ok(true);
             }
-            ("__assertfail", &[message, file, line, ..]) => {
+            (None, "__assertfail", [message, file, line, ..]) => {
+                let (message, file, line) = (
+                    local(self, message)?,
+                    local(self, file)?,
+                    local(self, line)?,
+                );
                 self.emit_extra(Extra::Assert {
                     message,
                     file,
@@ -156,45 +163,124 @@ impl<'m> Decoder<'m> {
             }
             _ => {}
         }
-        let function = module
-            .tree()
-            .functions
-            .iter()
-            .find(|function| module.str(function.name) == name && function.body.is_some());
         let Some(function) = function.filter(|function| !function.entry) else {
             return self.unsupported(format!(
                 "a call of `{name}`, which the module does not define"
             ));
         };
         let callee = self.declare(function)?;
-        let formals = (
+        let (formals, returned) = (
             self.functions[callee].parameters.clone(),
             self.functions[callee].results.clone(),
         );
-        if formals.0.len() != arguments.len() || formals.1.len() != results.len() {
+        if formals.len() != arguments.len() || returned.len() != results.len() {
             return self.bad(format!(
                 "`{name}` has {} parameters and {} results",
-                formals.0.len(),
-                formals.1.len()
+                formals.len(),
+                returned.len()
             ));
         }
-        for (&from, formal) in arguments.iter().zip(&formals.0) {
-            self.emit_extra(Extra::Copy {
-                from,
-                to: formal.offset,
-                bytes: formal.bytes,
+        // A function has one set of registers and of variables, which is enough for lanes at different places; only a function that
+        // may call its caller needs them once more.
+        let recursive = self.calls(function, self.functions[self.current].function);
+        if recursive {
+            self.emit_extra(Extra::Save);
+        }
+        for (operand, formal) in arguments.iter().zip(&formals) {
+            let from = self.passed(operand, formal.bytes * 8)?;
+            self.pass(from, formal.place, formal.bytes)?;
+        }
+        self.emit(Code::Call, callee as u32, 0, 0, 0);
+        if recursive {
+            let of = |place: &Formal| match place.place {
+                Passed::Local(offset) => (offset, place.bytes, None),
+                Passed::Register(slot) => (0, 0, Some(slot)),
+            };
+            self.emit_extra(Extra::Restore {
+                keep: returned.iter().map(of).collect(),
             });
         }
-        self.functions[self.current].calls.push(callee);
-        self.emit(Code::Call, callee as u32, 0, 0, 0);
-        for (&to, formal) in results.iter().zip(&formals.1) {
-            self.emit_extra(Extra::Copy {
-                from: formal.offset,
-                to,
-                bytes: formal.bytes,
-            });
+        for (operand, formal) in results.iter().zip(&returned) {
+            let to = match operand {
+                Operand::Name(name) if matches!(self.lookup(*name)?, Some((_, None))) => {
+                    self.passed(operand, formal.bytes * 8)?
+                }
+                operand => Passed::Register(self.target(operand)?),
+            };
+            self.pass(formal.place, to, formal.bytes)?;
         }
         Ok(true)
+    }
+
+    fn passed(&mut self, operand: &Operand, bits: u32) -> Result<Passed> {
+        if let Operand::Name(name) = operand
+            && let Some((Binding::Local(offset), None)) = self.lookup(*name)?
+        {
+            return Ok(Passed::Local(offset));
+        }
+        Ok(Passed::Register(self.source(operand, bits)?))
+    }
+
+    fn pass(&mut self, from: Passed, to: Passed, bytes: u32) -> Result<()> {
+        let access = |offset: u32, slot| {
+            let address = Address {
+                space: Space::Local,
+                base: None,
+                offset: offset.into(),
+            };
+            Access {
+                address,
+                bytes,
+                signed: false,
+                slots: vec![Some(slot)],
+                strong: false,
+            }
+        };
+        match (from, to) {
+            (Passed::Local(from), Passed::Local(to)) => {
+                self.emit_extra(Extra::Copy { from, to, bytes })
+            }
+            (Passed::Register(from), Passed::Register(to)) => self.copy(to, from)?,
+            (Passed::Local(from), Passed::Register(to)) => {
+                self.emit_access(Code::Load, access(from, to))
+            }
+            (Passed::Register(from), Passed::Local(to)) => {
+                self.emit_access(Code::Store, access(to, from))
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `from` calls `to`, perhaps by way of other functions.
+    fn calls(&self, from: &'m Function, to: &Function) -> bool {
+        let (mut seen, mut work) = (Vec::new(), vec![from]);
+        while let Some(function) = work.pop() {
+            if std::ptr::eq(function, to) {
+                return true;
+            }
+            if seen.contains(&function.name) {
+                continue;
+            }
+            seen.push(function.name);
+            for statement in function.body.iter().flatten() {
+                if let Statement::Instruction(instruction) = statement
+                    && self.str(instruction.opcode).starts_with("call")
+                {
+                    let names = instruction.operands.iter().filter_map(|operand| {
+                        if let Operand::Name(name) = operand {
+                            Some(self.str(*name))
+                        } else {
+                            None
+                        }
+                    });
+                    let names: Vec<_> = names.collect();
+                    work.extend(self.module.tree().functions.iter().filter(|other| {
+                        other.body.is_some() && names.contains(&self.str(other.name))
+                    }));
+                }
+            }
+        }
+        false
     }
 
     /// 9.7.13.1 bar, barrier; 9.7.13.2 bar.warp.sync; 9.7.13.3 barrier.cluster of clusters of one block.

@@ -166,15 +166,20 @@ impl Decoder<'_> {
             }
             return Ok(true);
         }
-        self.program.accesses.push(Access {
+        let access = Access {
             address,
             bytes,
             signed: kind.signed(),
             slots,
             strong: strong(form),
-        });
-        self.emit(Code::Load, self.program.accesses.len() as u32 - 1, 0, 0, 0);
+        };
+        self.emit_access(Code::Load, access);
         Ok(true)
+    }
+
+    pub(super) fn emit_access(&mut self, code: Code, access: Access) {
+        self.program.accesses.push(access);
+        self.emit(code, self.program.accesses.len() as u32 - 1, 0, 0, 0);
     }
 
     /// `.v2` has two elements, and so on.
@@ -221,14 +226,14 @@ impl Decoder<'_> {
         if address.space == Space::Param {
             return self.bad("parameters of a kernel are read-only");
         }
-        self.program.accesses.push(Access {
+        let access = Access {
             address,
             bytes: bits / 8,
             signed: false,
             slots,
             strong: strong(form),
-        });
-        self.emit(Code::Store, self.program.accesses.len() as u32 - 1, 0, 0, 0);
+        };
+        self.emit_access(Code::Store, access);
         Ok(true)
     }
 

@@ -6,6 +6,7 @@ mod control;
 mod convert;
 mod memory;
 mod order;
+mod video;
 
 use std::collections::HashMap;
 
@@ -82,7 +83,7 @@ pub fn decode(kernel: Kernel<'_>, _device: &Device) -> Result<Program> {
         decoder.function(next)?;
         next += 1;
     }
-    decoder.finish(kernel.function.line)
+    Ok(decoder.finish())
 }
 
 /// What a name means in its block.
@@ -124,13 +125,19 @@ struct Known<'m> {
     results: Vec<Formal>,
     parameters: Vec<Formal>,
     start: u32,
-    calls: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
 struct Formal {
-    offset: u32,
+    place: Passed,
     bytes: u32,
+}
+
+/// Where a parameter or argument of a call is.
+#[derive(Clone, Copy)]
+enum Passed {
+    Local(u32),
+    Register(Slot),
 }
 
 struct Decoder<'m> {
@@ -197,15 +204,18 @@ impl<'m> Decoder<'m> {
             return Ok(known);
         }
         let mut formal = |variables: &[Variable]| -> Result<Vec<Formal>> {
-            variables
-                .iter()
-                .map(|variable| {
-                    Ok(Formal {
-                        offset: self.local(variable)?,
-                        bytes: variable.bytes() as u32,
-                    })
+            let formals = variables.iter().map(|variable| {
+                let place = if variable.register {
+                    Passed::Register(self.new_slot(variable.kind)?)
+                } else {
+                    Passed::Local(self.local(variable)?)
+                };
+                Ok(Formal {
+                    place,
+                    bytes: variable.bytes() as u32,
                 })
-                .collect()
+            });
+            formals.collect()
         };
         let (results, parameters) = if function.entry {
             (Vec::new(), Vec::new())
@@ -217,7 +227,6 @@ impl<'m> Decoder<'m> {
             results,
             parameters,
             start: 0,
-            calls: Vec::new(),
         });
         Ok(self.functions.len() - 1)
     }
@@ -252,11 +261,12 @@ impl<'m> Decoder<'m> {
         self.collect_labels(body)?;
         self.blocks = 0;
         self.scopes = vec![Scope::default()];
-        let formals: Vec<u32> = self.functions[index]
+        let known = &self.functions[index];
+        let formals: Vec<Passed> = known
             .results
             .iter()
-            .chain(&self.functions[index].parameters)
-            .map(|formal| formal.offset)
+            .chain(&known.parameters)
+            .map(|formal| formal.place)
             .collect();
         if function.entry {
             for (variable, parameter) in function
@@ -267,13 +277,20 @@ impl<'m> Decoder<'m> {
                 self.bind(variable.name, Binding::Parameter(parameter.offset as u32));
             }
         } else {
-            for (variable, offset) in function
+            for (variable, place) in function
                 .results
                 .iter()
                 .chain(&function.parameters)
                 .zip(formals)
             {
-                self.bind(variable.name, Binding::Local(offset));
+                let binding = match place {
+                    Passed::Local(offset) => Binding::Local(offset),
+                    Passed::Register(slot) => Binding::Register(Kind {
+                        kind: variable.kind,
+                        slot: Some(slot),
+                    }),
+                };
+                self.bind(variable.name, binding);
             }
         }
         for statement in body {
@@ -892,41 +909,15 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    fn finish(mut self, line: u32) -> Result<Program> {
+    fn finish(mut self) -> Program {
         for inst in &mut self.program.code {
             if inst.code == Code::Call {
                 inst.d = self.functions[inst.d as usize].start;
             }
         }
-        // Recursion would need frames for registers; a function has one set of them, which is enough as lanes are disjoint.
-        let mut state = vec![0u8; self.functions.len()];
-        let mut path = vec![(0, 0)];
-        state[0] = 1;
-        while let Some((function, next)) = path.last_mut() {
-            let Some(&callee) = self.functions[*function].calls.get(*next) else {
-                state[*function] = 2;
-                path.pop();
-                continue;
-            };
-            *next += 1;
-            match state[callee] {
-                0 => {
-                    state[callee] = 1;
-                    path.push((callee, 0));
-                }
-                1 => {
-                    self.place.line = line;
-                    return self.unsupported(format!(
-                        "the recursion of `{}`",
-                        self.str(self.functions[callee].function.name)
-                    ));
-                }
-                _ => {}
-            }
-        }
         self.program.dynamic_shared =
             (self.program.shared_bytes as u64).next_multiple_of(self.dynamic_align);
-        Ok(self.program)
+        self.program
     }
 }
 

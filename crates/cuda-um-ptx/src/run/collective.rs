@@ -2,18 +2,22 @@
 
 #![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::Worker;
 use super::block::{Common, Warp};
 use super::exec::{Flow, Stop};
-use super::fragments::{Fragment, State};
+use super::fragments::{Fragment, Saved, State};
 use super::memory::{Kind, Located, get, lanes, locate, set};
 use crate::launch::FindingKind;
 use crate::math::float::{self, Bf16, Extreme, F16, Float};
 use crate::math::{Mode, halves, mma};
 use crate::program::{AtomicOp, Clock, Extra, Inst, Mbarrier, Scalar, Shuffle, Slot, Vote};
 use crate::syntax::Type;
+
+/// Recursive calls within each other, at most.
+const DEEPEST: usize = 512;
 
 /// An instruction that is a function of one lane.
 pub(crate) fn scalar(warp: &mut Warp, function: &Scalar, d: Slot, sources: &[Slot], mask: u32) {
@@ -42,36 +46,64 @@ fn longs(warp: &Warp, slots: &[Slot]) -> [[u64; 32]; 8] {
     all
 }
 
+/// Lanes that an instruction of a warp combines: those that name the same members.
+struct Groups {
+    names: [u32; 32],
+    left: u32,
+}
+
+impl Iterator for Groups {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let name = self.names[lanes(self.left).next()?];
+        let group = lanes(self.left)
+            .filter(|&lane| self.names[lane] == name)
+            .fold(0, |all, lane| all | 1 << lane);
+        self.left &= !group;
+        Some(group)
+    }
+}
+
 impl Worker<'_> {
-    /// Whether all lanes of `members` that are alive have come; otherwise the fragment waits for them.
+    /// The groups of lanes with the same mask of members, if all members that are alive have come; otherwise the fragment waits.
     fn together(
         &mut self,
         warp: &Warp,
         common: &mut Common,
         fragment: &mut Fragment,
-        members: Slot,
+        members: Option<Slot>,
         mask: u32,
         pc: usize,
-    ) -> Result<Option<u32>, Stop> {
-        let members = get(warp, members, mask.trailing_zeros() as usize) as u32;
-        if self.checks.barriers && mask & !members != 0 {
-            let thread = warp.index * 32 + (mask & !members).trailing_zeros();
-            let text =
-                format!("the lane is not in the mask {members:#010x} of lanes that take part");
-            return Err(self
-                .grid
-                .finding(FindingKind::Barrier, pc, common.id, thread, text)
-                .into());
-        }
+    ) -> Result<Option<Groups>, Stop> {
+        let Some(members) = members else {
+            return Ok(Some(Groups {
+                names: [mask; 32],
+                left: mask,
+            }));
+        };
+        let names = std::array::from_fn(|lane| get(warp, members, lane) as u32);
         let alive = warp.fragments.alive() | fragment.mask;
-        if members & alive & !mask == 0 {
-            if let Some(checks) = &mut common.checks {
-                checks.synchronize(warp.index);
+        for lane in lanes(mask) {
+            let members: u32 = names[lane];
+            if self.checks.barriers && members >> lane & 1 == 0 {
+                let thread = warp.index * 32 + lane as u32;
+                let text =
+                    format!("the lane is not in the mask {members:#010x} of lanes that take part");
+                return Err(self
+                    .grid
+                    .finding(FindingKind::Barrier, pc, common.id, thread, text)
+                    .into());
             }
-            return Ok(Some(members & mask));
+            if members & alive & !mask != 0 {
+                fragment.state = State::Lanes { barrier: None };
+                return Ok(None);
+            }
         }
-        fragment.state = State::Lanes { barrier: None };
-        Ok(None)
+        if let Some(checks) = &mut common.checks {
+            checks.synchronize(warp.index);
+        }
+        Ok(Some(Groups { names, left: mask }))
     }
 
     pub fn finish_reduction(
@@ -191,15 +223,12 @@ impl Worker<'_> {
                 c,
                 members,
             } => {
-                let mask = match members {
-                    Some(members) => {
-                        match self.together(warp, common, fragment, members, mask, pc)? {
-                            Some(mask) => mask,
-                            None => return Ok(Flow::Again),
-                        }
-                    }
-                    None => mask,
-                };
+                if self
+                    .together(warp, common, fragment, members, mask, pc)?
+                    .is_none()
+                {
+                    return Ok(Flow::Again);
+                }
                 let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
                 for lane in lanes(mask) {
                     let (by, control) = (
@@ -235,24 +264,21 @@ impl Worker<'_> {
                 negated,
                 members,
             } => {
-                let mask = match members {
-                    Some(members) => {
-                        match self.together(warp, common, fragment, members, mask, pc)? {
-                            Some(mask) => mask,
-                            None => return Ok(Flow::Again),
-                        }
-                    }
-                    None => mask,
+                let Some(groups) = self.together(warp, common, fragment, members, mask, pc)? else {
+                    return Ok(Flow::Again);
                 };
-                let votes =
-                    (warp.preds[source.index as usize] ^ u32::from(negated).wrapping_neg()) & mask;
-                let result = match mode {
-                    Vote::All => u32::from(votes == mask),
-                    Vote::Any => u32::from(votes != 0),
-                    Vote::Uniform => u32::from(votes == mask || votes == 0),
-                    Vote::Ballot => votes,
-                };
-                each(warp, d, mask, &|_| result.into());
+                for mask in groups {
+                    let votes = (warp.preds[source.index as usize]
+                        ^ u32::from(negated).wrapping_neg())
+                        & mask;
+                    let result = match mode {
+                        Vote::All => u32::from(votes == mask),
+                        Vote::Any => u32::from(votes != 0),
+                        Vote::Uniform => u32::from(votes == mask || votes == 0),
+                        Vote::Ballot => votes,
+                    };
+                    each(warp, d, mask, &|_| result.into());
+                }
             }
             &Extra::Match {
                 all,
@@ -261,25 +287,29 @@ impl Worker<'_> {
                 a,
                 members,
             } => {
-                let Some(mask) = self.together(warp, common, fragment, members, mask, pc)? else {
+                let Some(groups) =
+                    self.together(warp, common, fragment, Some(members), mask, pc)?
+                else {
                     return Ok(Flow::Again);
                 };
-                let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
-                let same = |lane: usize| {
-                    lanes(mask)
-                        .filter(|&other| values[other] == values[lane])
-                        .fold(0u32, |all, other| all | 1 << other)
-                };
-                let whole = lanes(mask).all(|lane| same(lane) == mask);
-                each(warp, d, mask, &|lane| {
-                    if all {
-                        if whole { mask.into() } else { 0 }
-                    } else {
-                        same(lane).into()
+                for mask in groups {
+                    let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
+                    let same = |lane: usize| {
+                        lanes(mask)
+                            .filter(|&other| values[other] == values[lane])
+                            .fold(0u32, |all, other| all | 1 << other)
+                    };
+                    let whole = lanes(mask).all(|lane| same(lane) == mask);
+                    each(warp, d, mask, &|lane| {
+                        if all {
+                            if whole { mask.into() } else { 0 }
+                        } else {
+                            same(lane).into()
+                        }
+                    });
+                    if let Some(p) = p {
+                        each(warp, p, mask, &|_| whole.into());
                     }
-                });
-                if let Some(p) = p {
-                    each(warp, p, mask, &|_| whole.into());
                 }
             }
             Extra::Redux {
@@ -288,31 +318,39 @@ impl Worker<'_> {
                 a,
                 members,
             } => {
-                let Some(mask) = self.together(warp, common, fragment, *members, mask, pc)? else {
+                let Some(groups) =
+                    self.together(warp, common, fragment, Some(*members), mask, pc)?
+                else {
                     return Ok(Flow::Again);
                 };
-                let values: Vec<u64> = lanes(mask).map(|lane| get(warp, *a, lane)).collect();
-                let result = values
-                    .into_iter()
-                    .reduce(|all, value| function([all, value, 0, 0]))
-                    .unwrap_or(0);
-                each(warp, *d, mask, &|_| result);
+                for mask in groups {
+                    let values: Vec<u64> = lanes(mask).map(|lane| get(warp, *a, lane)).collect();
+                    let result = values
+                        .into_iter()
+                        .reduce(|all, value| function([all, value, 0, 0]))
+                        .unwrap_or(0);
+                    each(warp, *d, mask, &|_| result);
+                }
             }
             &Extra::Elect { d, p, members } => {
-                let Some(mask) = self.together(warp, common, fragment, members, mask, pc)? else {
+                let Some(groups) =
+                    self.together(warp, common, fragment, Some(members), mask, pc)?
+                else {
                     return Ok(Flow::Again);
                 };
-                let leader = mask.trailing_zeros() as usize;
-                if let Some(d) = d {
-                    each(warp, d, mask, &|_| leader as u64);
+                for mask in groups {
+                    let leader = mask.trailing_zeros() as usize;
+                    if let Some(d) = d {
+                        each(warp, d, mask, &|_| leader as u64);
+                    }
+                    each(warp, p, mask, &|lane| u64::from(lane == leader));
                 }
-                each(warp, p, mask, &|lane| u64::from(lane == leader));
             }
             &Extra::ActiveMask { d } => each(warp, d, mask, &|_| mask.into()),
             &Extra::WarpBarrier { members } => {
                 let names = get(warp, members, mask.trailing_zeros() as usize) as u32;
                 if self
-                    .together(warp, common, fragment, members, mask, pc)?
+                    .together(warp, common, fragment, Some(members), mask, pc)?
                     .is_none()
                 {
                     fragment.state = State::Lanes {
@@ -365,20 +403,9 @@ impl Worker<'_> {
                 if let Some(missing) = missing {
                     self.missing(common, missing)?;
                 }
-                if mask != fragment.mask {
-                    // The other lanes go on; a guard parts them.
-                    let rest = fragment.mask & !mask;
-                    warp.fragments.all.push(Fragment {
-                        pc: pc as u32 + 1,
-                        mask: rest,
-                        frames: fragment.frames.clone(),
-                        state: State::Ready,
-                        turn: 0,
-                    });
-                    fragment.mask = mask;
-                }
+                self.part(warp, fragment, mask, pc);
                 if *arrive {
-                    return Ok(Flow::Next);
+                    return Ok(Flow::Wait);
                 }
                 fragment.state = State::Barrier {
                     id,
@@ -540,6 +567,74 @@ impl Worker<'_> {
             }
             Extra::Sleep => return Ok(Flow::Yield),
             Extra::Fence => fence(Ordering::SeqCst),
+            Extra::Save => {
+                if fragment.saves.len() >= DEEPEST {
+                    let thread = warp.index * 32 + mask.trailing_zeros();
+                    let text =
+                        format!("more than {DEEPEST} calls within each other: the stack is full");
+                    return Err(grid
+                        .finding(FindingKind::OutOfBounds, pc, common.id, thread, text)
+                        .into());
+                }
+                self.part(warp, fragment, mask, pc);
+                let (words, longs, preds, local) = (
+                    warp.words.clone(),
+                    warp.longs.clone(),
+                    warp.preds.clone(),
+                    warp.local.clone(),
+                );
+                fragment.saves.push(Arc::new(Saved {
+                    words,
+                    longs,
+                    preds,
+                    local,
+                }));
+                return Ok(Flow::Wait);
+            }
+            Extra::Restore { keep } => {
+                let bytes = grid.program.local_bytes;
+                if let Some(saved) = fragment.saves.pop() {
+                    let kept: Vec<u64> = keep
+                        .iter()
+                        .flat_map(|&(.., slot)| {
+                            slot.map(|slot| lanes(mask).map(move |lane| (slot, lane)))
+                        })
+                        .flatten()
+                        .map(|(slot, lane)| get(warp, slot, lane))
+                        .collect();
+                    let mut kept = kept.into_iter();
+                    for lane in lanes(mask) {
+                        warp.words
+                            .iter_mut()
+                            .zip(&saved.words)
+                            .for_each(|(to, from)| to[lane] = from[lane]);
+                        warp.longs
+                            .iter_mut()
+                            .zip(&saved.longs)
+                            .for_each(|(to, from)| to[lane] = from[lane]);
+                        let bit = 1 << lane;
+                        warp.preds
+                            .iter_mut()
+                            .zip(&saved.preds)
+                            .for_each(|(to, from)| *to = *to & !bit | from & bit);
+                        for at in 0..bytes {
+                            if !keep.iter().any(|&(offset, length, _)| {
+                                (offset..offset + length).contains(&(at as u32))
+                            }) {
+                                warp.local[lane * bytes + at] = saved.local[lane * bytes + at];
+                            }
+                        }
+                    }
+                    for &(.., slot) in keep {
+                        for lane in lanes(if slot.is_some() { mask } else { 0 }) {
+                            if let (Some(slot), Some(value)) = (slot, kept.next()) {
+                                set(warp, slot, lane, value);
+                            }
+                        }
+                    }
+                }
+                return Ok(Flow::Wait);
+            }
             &Extra::Copy { from, to, bytes } => {
                 for lane in lanes(mask) {
                     let base = lane * grid.program.local_bytes;
@@ -610,6 +705,15 @@ impl Worker<'_> {
         Ok(Flow::Next)
     }
 
+    /// The lanes that do not take part go on.
+    fn part(&self, warp: &mut Warp, fragment: &mut Fragment, mask: u32, pc: usize) {
+        let rest = fragment.mask & !mask;
+        if rest != 0 {
+            warp.fragments.all.push(fragment.part(pc as u32 + 1, rest));
+            fragment.mask = mask;
+        }
+    }
+
     /// Instructions of all lanes of a warp wait for those that are elsewhere; a lane that has ended never comes.
     fn whole_warp(
         &mut self,
@@ -668,7 +772,12 @@ impl Worker<'_> {
             return Ok(Flow::Next);
         }
         let located = locate(self, warp, common, &address, 8, mask, true, pc)?;
-        self.account(warp, common, &located, 8, Kind::Atomic, pc)?;
+        let kind = if op == Mbarrier::Init {
+            Kind::Store
+        } else {
+            Kind::Atomic
+        };
+        self.account(warp, common, &located, 8, kind, pc)?;
         let mut waits = false;
         for lane in lanes(located.mask) {
             let cell = pointer(&located, lane, 8).cast::<u64>();

@@ -532,13 +532,7 @@ fn execute(
                         (target, active & !mask, pc + 1)
                     };
                     active &= !rest;
-                    warp.fragments.all.push(Fragment {
-                        pc: later as u32,
-                        mask: rest,
-                        frames: fragment.frames.clone(),
-                        state: State::Ready,
-                        turn: 0,
-                    });
+                    warp.fragments.all.push(fragment.part(later as u32, rest));
                     limit = limit.min(later);
                     quota = quota.min(used + super::fragments::FAIR);
                     pc = next;
@@ -587,7 +581,9 @@ fn execute(
                 {
                     super::collective::scalar(warp, function, *d, sources, mask);
                 } else {
-                    match worker.extra(warp, common, fragment, inst, mask, pc)? {
+                    let flow = worker.extra(warp, common, fragment, inst, mask, pc)?;
+                    active = fragment.mask;
+                    match flow {
                         Flow::Next => {}
                         Flow::Again => break Event::Stopped,
                         Flow::Wait => {
@@ -655,13 +651,7 @@ fn jump(
     let mut part = |fragment: &mut Fragment, pc: u32, lanes: u32| {
         fragment.mask &= !lanes;
         if lanes != 0 {
-            warp.fragments.all.push(Fragment {
-                pc,
-                mask: lanes,
-                frames: fragment.frames.clone(),
-                state: State::Ready,
-                turn: 0,
-            });
+            warp.fragments.all.push(fragment.part(pc, lanes));
         }
     };
     let rest = fragment.mask & !mask;

@@ -1,5 +1,7 @@
 //! Groups of lanes of a warp that are at the same place, and which of them runs next.
 
+use std::sync::Arc;
+
 use super::block::Barriers;
 
 /// Lanes that run together.
@@ -9,9 +11,33 @@ pub(crate) struct Fragment {
     pub mask: u32,
     /// Where calls return to, the outermost first.
     pub frames: Vec<u32>,
+    /// What recursive calls have saved.
+    pub saves: Vec<Arc<Saved>>,
     pub state: State,
     /// When it ran last.
     pub turn: u64,
+}
+
+/// Registers and local memory of a warp.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub words: Vec<[u32; 32]>,
+    pub longs: Vec<[u64; 32]>,
+    pub preds: Vec<u32>,
+    pub local: Vec<u8>,
+}
+
+impl Fragment {
+    /// Lanes of this fragment that go on at another place.
+    pub fn part(&self, pc: u32, mask: u32) -> Self {
+        Self {
+            pc,
+            mask,
+            state: State::Ready,
+            turn: 0,
+            ..self.clone()
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +76,7 @@ impl Fragments {
                 pc: 0,
                 mask,
                 frames: Vec::new(),
+                saves: Vec::new(),
                 state: State::Ready,
                 turn: 0,
             });
@@ -125,7 +152,13 @@ impl Fragments {
                 let (a, b) = (&self.all[index], &self.all[other]);
                 let waits = matches!(a.state, State::Barrier { .. })
                     || matches!(b.state, State::Barrier { .. });
-                if a.pc == b.pc && !waits && a.frames == b.frames {
+                let saved = || {
+                    a.saves
+                        .iter()
+                        .map(Arc::as_ptr)
+                        .eq(b.saves.iter().map(Arc::as_ptr))
+                };
+                if a.pc == b.pc && !waits && a.frames == b.frames && saved() {
                     let b = self.all.swap_remove(other);
                     let a = &mut self.all[index];
                     a.mask |= b.mask;

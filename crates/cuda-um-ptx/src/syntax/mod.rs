@@ -139,6 +139,8 @@ pub enum Value {
 pub struct Variable {
     pub name: Text,
     pub space: Space,
+    /// A parameter of a function in `.reg`.
+    pub register: bool,
     pub align: u64,
     pub kind: Type,
     pub elements: u64,
@@ -160,6 +162,8 @@ pub enum Operand {
     Name(Text),
     /// `!p`.
     Not(Text),
+    /// `-a`, of `vmad`.
+    Negative(Text),
     /// `d|p`.
     Pair(Text, Text),
     /// `name+4`.

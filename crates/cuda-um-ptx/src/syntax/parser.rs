@@ -364,6 +364,7 @@ impl<'a> Parser<'a> {
         Ok(Variable {
             name,
             space,
+            register: false,
             align,
             kind,
             elements,
@@ -568,10 +569,15 @@ impl<'a> Parser<'a> {
         self.expect(b'(', "`(`")?;
         let mut parameters = Vec::new();
         while !self.take(b')') {
-            if !self.dot(".param") && !self.dot(".reg") {
+            let register = self.dot(".reg");
+            if !register && !self.dot(".param") {
                 return self.error("`.param`");
             }
-            parameters.push(self.variable(Space::Param)?);
+            let variable = self.variable(Space::Param)?;
+            parameters.push(Variable {
+                register,
+                ..variable
+            });
             if !self.take(b',') && !self.at(b')') {
                 return self.error("`,` or `)`");
             }
@@ -806,6 +812,7 @@ impl<'a> Parser<'a> {
             }
             Kind::F32(bits) => Operand::F32(bits ^ u32::from(negative) << 31),
             Kind::F64(bits) => Operand::F64(bits ^ u64::from(negative) << 63),
+            Kind::Word if negative => return Ok(Operand::Negative(self.component()?)),
             _ => return self.error("an operand"),
         };
         self.advance();
