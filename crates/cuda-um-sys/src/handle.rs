@@ -135,7 +135,7 @@ impl Table {
     /// The simulator's function that launches a kernel with declared arguments, in place of `cuLaunchKernel`; `None` for a GPU.
     ///
     /// Its last argument, `extra` of `cuLaunchKernel`, is the address of an array with one [`DeclaredArgument`](crate::DeclaredArgument)
-    /// for each parameter of the kernel. An access of the kernel's CPU reference beyond its declared argument is a fault of the kernel.
+    /// for each parameter of the kernel. An access of the kernel beyond its declared argument is a fault of the kernel.
     #[inline]
     pub fn declared_launch(&self) -> Option<PFN_cuLaunchKernel> {
         self.declared_launch

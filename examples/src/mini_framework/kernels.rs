@@ -188,7 +188,9 @@ fn fits(fits: bool) -> Result<()> {
 
 /// The kernels' names.
 fn names() -> Vec<String> {
-    let mut names = ["copy_8", "copy_16", "copy_32", "copy_64", "matmul_f32"].map(str::to_owned).to_vec();
+    let mut names = ["copy_8", "copy_16", "copy_32", "copy_64", "matmul_f32"]
+        .map(str::to_owned)
+        .to_vec();
     for dtype in ["f32", "f16", "bf16", "i64", "u8", "bool"] {
         names.extend(["add", "mul", "scale"].map(|name| format!("{name}_{dtype}")));
     }

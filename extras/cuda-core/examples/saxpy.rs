@@ -1,7 +1,7 @@
 //! A kernel of cuTile and one of `unsafe` cuda-core on unified memory: the host writes the inputs and reads the results in place.
 //!
 //! `saxpy [--simulator] [KERNELS]`: on a GPU, cuTile needs `tileiras` of CUDA 13.2 or newer, or its output in the folder KERNELS. The simulator
-//! executes PTX by its CPU references, but no native code, so the launch of cuTile's kernel ends with an error there.
+//! executes PTX, but no native code, so the launch of cuTile's kernel ends with an error there.
 #![allow(
     unsafe_code,
     missing_docs,

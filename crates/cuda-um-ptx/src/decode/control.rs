@@ -157,7 +157,8 @@ impl<'m> Decoder<'m> {
                 });
                 return Ok(true);
             }
-            ("cudaGraphSetConditional", &[handle, value]) => {
+            (None, "cudaGraphSetConditional", [handle, value]) => {
+                let (handle, value) = (local(self, handle)?, local(self, value)?);
                 self.emit_extra(Extra::SetConditional { handle, value });
                 return Ok(true);
             }

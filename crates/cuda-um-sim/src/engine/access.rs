@@ -1,7 +1,7 @@
 //! Accesses of memory by kernels.
 #![allow(unsafe_code, reason = "vouches for the memory that kernels get")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use cuda_um_sys::locks::Mutex;
 
 use super::core::Core;
 use super::kernel_launch::Launch;
-use super::managed::{Attach, Processor, SYSTEM};
+use super::managed::{Attach, BLOCK_PAGES, Processor, SYSTEM, common};
 use super::memory::{Memory, READ_ONLY};
 use super::state::State;
 use super::system_memory;
@@ -38,6 +38,11 @@ struct Counted {
     memory: Memory,
     /// The address of page 0.
     base: usize,
+    /// The pages of the region.
+    all: Range<usize>,
+    /// Of system memory, the blocks that were asked about, and their pages that did not exist then.
+    asked: BTreeSet<usize>,
+    fresh: BTreeSet<usize>,
     /// The pages that were touched; whether they are read, and whether they are written.
     pages: BTreeMap<usize, [bool; 2]>,
 }
@@ -73,6 +78,7 @@ impl<'c> Accesses<'c> {
             memory,
             base,
             pages,
+            ..
         } in counted
         {
             // A page that is read and written counts in both directions.
@@ -127,15 +133,32 @@ unsafe impl KernelMemory for Accesses<'_> {
         };
         let page = (touch.page as usize - counted.base) / PAGE;
         counted.pages.entry(page).or_default()[usize::from(touch.write)] = true;
-        if counted.memory == Memory::Pageable {
+        if counted.memory == Memory::Pageable && counted.is_fresh(page) {
             drop(touched);
-            let pages = system_memory::pages_of(touch.page as usize, 1);
-            self.core.state.lock().forget_untouched(&pages);
+            let pages = page..page + 1;
+            self.core.state.lock().uvm().forget(SYSTEM, pages);
         }
     }
 
     fn set_conditional(&self, handle: u64, value: u32) -> bool {
         self.core.state.lock().graphs.set_condition(handle, value)
+    }
+}
+
+impl Counted {
+    /// Whether a page of system memory does not exist yet, so that the kernel, its first user, populates it. The system may make all pages of a
+    /// block exist at the first touch of one.
+    fn is_fresh(&mut self, page: usize) -> bool {
+        let block = page / BLOCK_PAGES;
+        if self.asked.insert(block) {
+            let pages = common(&self.all, &(block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES));
+            system_memory::ask(&pages, |part, exists| {
+                if !exists {
+                    self.fresh.extend(part);
+                }
+            });
+        }
+        self.fresh.remove(&page)
     }
 }
 
@@ -210,6 +233,9 @@ impl State {
             touched.regions.entry(id).or_insert(Counted {
                 memory: span.memory,
                 base,
+                all: range.start / PAGE..range.end.div_ceil(PAGE),
+                asked: BTreeSet::new(),
+                fresh: BTreeSet::new(),
                 pages: BTreeMap::new(),
             });
         }

@@ -1,7 +1,7 @@
 //! The memory itself: one memory file, mapped twice.
 //!
 //! Pointers that callers get are addresses of the host view; its pages are inaccessible while the host may not touch them. The device view
-//! is always readable and writable; copies and CPU references use it, so the simulator never faults on its own memory.
+//! is always readable and writable; copies and kernels use it, so the simulator never faults on its own memory.
 //!
 //! The views grow by segments, each as large as all before it: a reservation of addresses costs nothing on Linux, but memory for each page
 //! in qemu-user, and ThreadSanitizer leaves a process 8 TiB in all.

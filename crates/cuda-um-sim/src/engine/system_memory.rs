@@ -30,7 +30,7 @@ pub(super) fn pages_of(address: usize, bytes: usize) -> Range<usize> {
 
 /// Calls `found` for pages, in pieces that agree, with whether they were ever touched. False if some are not mapped.
 #[cfg(target_os = "linux")]
-fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool {
+pub(super) fn ask(pages: &Range<usize>, mut found: impl FnMut(Range<usize>, bool)) -> bool {
     let mut answers = [0u8; ASKED];
     for start in pages.clone().step_by(ASKED) {
         let end = pages.end.min(start + ASKED);

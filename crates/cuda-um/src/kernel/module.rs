@@ -148,7 +148,7 @@ impl Module {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a name that contains a NUL, and the errors of `cuModuleGetFunction` for a name that the module does
-    /// not have (the error lists the kernels of PTX), or, on a simulator, for a kernel without a CPU reference.
+    /// not have (the error lists the kernels of PTX), or, on a simulator, for a kernel with an instruction that it lacks.
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let text = CString::new(name).map_err(|_| Error::InvalidArgument {

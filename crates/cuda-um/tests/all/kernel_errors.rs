@@ -124,7 +124,7 @@ fn text_that_the_driver_refuses_is_explained() {
         ("", "not PTX: no `.version`"),
         (
             ".version 6.4\n.target sm_60\n.entry f(",
-            "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: ptxas fatal   : not PTX: entry `f` has no body",
+            "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: ptxas application ptx input, line 3; fatal   : Parsing error near 'the end of the text': expected ",
         ),
         (
             ".version 9.9\n.target sm_60\n",

@@ -7,8 +7,8 @@ mod stopped;
 
 use cuda_um::sys::cudaError;
 use cuda_um::{
-    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess,
-    PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
+    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess, PinnedBuffer, Pool,
+    PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
     buffer::TransferOptions,
     fork::Origin,
     process_end::{self, Calls},
@@ -16,7 +16,7 @@ use cuda_um::{
 };
 use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_testkit::child::in_child;
-use cuda_um_testkit::{Add, Told, again, is_child, on, unwatched, without_pools};
+use cuda_um_testkit::{Add, Told, again, is_child, on, on_gpu, unwatched, without_pools};
 use std::future::Future;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -99,9 +99,11 @@ fn all(device: &Device, stream: &Stream) -> All {
         PinnedBuffer::zeroed_in(&pools.1, LEN).unwrap(),
     );
     let add = Add::load(device);
+    // A GPU is faster.
+    let rounds = if on_gpu() { 2000u32 } else { 20 };
     macro_rules! launch {
         ($($buffer:expr),*) => {$(
-            add.launch(stream, LEN, (&mut $buffer, LEN as u32, 2000u32)).unwrap();
+            add.launch(stream, LEN, (&mut $buffer, LEN as u32, rounds)).unwrap();
         )*};
     }
     launch!(

@@ -16,5 +16,5 @@ pub(crate) use advice::{AdviceChange, Attribute, AttributeValue};
 pub(crate) use allocation::{Attach, Left, Managed, SYSTEM};
 pub(crate) use driver::UvmDriver;
 pub(crate) use migration::{HOST_CACHE_BYTES, source};
-pub(crate) use page::{HOST, LEAF_PAGES, Processor, Processors};
+pub(crate) use page::{BLOCK_PAGES, HOST, LEAF_PAGES, Processor, Processors, common};
 pub(crate) use table::{ManagedMemory, Spread};

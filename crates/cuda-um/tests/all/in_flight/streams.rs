@@ -33,10 +33,7 @@ fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
         let arguments = (list.as_ptr() as u64, number);
         // SAFETY: the list has room for two numbers, and nothing reads it before the device is idle.
         #[allow(unsafe_code, reason = "launches a kernel")]
-        unsafe {
-            note.launch(stream, LaunchConfig::linear(1, 1), arguments)
-        }
-        .unwrap();
+        unsafe { note.launch(stream, LaunchConfig::linear(1, 1), arguments) }.unwrap();
     };
     device.synchronize().unwrap();
     let _held = sim.hold(order);

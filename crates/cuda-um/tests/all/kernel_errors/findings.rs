@@ -8,7 +8,11 @@ use cuda_um_testkit::simulated;
 #[test]
 fn a_kernel_that_cannot_run_names_itself_and_the_instruction() {
     let (_sim, device, _) = simulated(Gpu::H200);
-    let ptx = SIZES.replacen("    ret;", "    tcgen05.wait::ld.sync.aligned;\n    ret;", 1);
+    let ptx = SIZES.replacen(
+        "    ret;",
+        "    tcgen05.wait::ld.sync.aligned;\n    ret;",
+        1,
+    );
     let error = Module::load(&device, &ptx).unwrap().kernel("sizes");
     let text = error.unwrap_err().to_string();
     for says in [
@@ -43,7 +47,7 @@ fn pair(body: &str, launched: impl FnOnce(&Device, &dyn Fn(Arguments<'_>))) -> O
     assert!(error.is_sticky());
     let error = error.to_string();
     let (_, text) = error
-        .split_once("kernel `pair`, line 9: ")
+        .split_once("kernel `pair`, line 10: ")
         .expect("names the kernel");
     let (text, _) = text.split_once("; the device is unusable").unwrap();
     Some(text.to_owned())
@@ -73,11 +77,14 @@ fn list<'a>(
 #[test]
 fn a_kernel_that_writes_an_argument_passed_as_shared_is_an_error() {
     let read_only = |parameter: &str, said| {
-        says(said, &["a write through an argument that is read-only", parameter]);
+        says(
+            said,
+            &["a write through an argument that is read-only", parameter],
+        );
     };
     let said = pair(WRITE_FIRST, |device, launch| {
         let data = UnifiedBuffer::<u8>::zeroed(device, 8).unwrap();
-        launch(list(&data, &data));
+        launch(list(&data, 0u64));
     });
     read_only("(parameter 0)", said);
     let said = pair(WRITE_FIRST, |device, launch| {

@@ -58,7 +58,10 @@ fn kernels_that_fail() {
     }));
     for (wrong, body) in [
         ("a misaligned address", "st.global.u64 [%rd0+4], %rd0;"),
-        ("an address that no allocation has", "st.global.u64 [16], %rd0;"),
+        (
+            "an address that no allocation has",
+            "st.global.u64 [16], %rd0;",
+        ),
         ("`trap`", "trap;"),
     ] {
         rows.push(row(wrong, |_| with_body(body)));
