@@ -81,6 +81,9 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {
             from(V12_9)
         }
+        // Before CUDA 12 it has other arguments; `_v2` is a name of CUDA 12 only.
+        "cudaGraphInstantiate" => from(V12_2),
+        "cudaGetDeviceProperties_v2" => from(V12_2) && !from(V13_0),
         "cudaStreamGetCaptureInfo_v2" => !from(V13_0),
         "cudaStreamGetCaptureInfo_v3"
         | "cudaGraphAddNode_v2"

@@ -252,6 +252,25 @@ unsafe impl Send for UserData {}
 // SAFETY: a reference gives only a copy of the pointer, which is as above.
 unsafe impl Sync for UserData {}
 
+/// A callback of a stream: it gets the stream, the status of the work before it, and its data.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct StreamCallback(Option<unsafe extern "C" fn(usize, u32, *mut c_void)>);
+
+impl StreamCallback {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Calls it.
+    pub(crate) fn call(self, stream: usize, data: UserData) {
+        if let Some(callback) = self.0 {
+            // SAFETY: the caller of `cudaStreamAddCallback` vouches that the function may be called once with this data.
+            unsafe { callback(stream, 0, data.0) };
+        }
+    }
+}
+
 impl HostFunction {
     pub(crate) fn is_null(self) -> bool {
         self.0.is_none()
