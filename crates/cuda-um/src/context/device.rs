@@ -306,6 +306,17 @@ impl DeviceState {
             && self.gate().is_some_and(|gate| gate.is_closed())
     }
 
+    /// A device with less free memory than the driver moves at once is full.
+    #[cold]
+    pub(crate) fn look_for_evictions(&self) {
+        if self
+            .memory_info()
+            .is_ok_and(|info| info.free_bytes < 2 << 20)
+        {
+            self.driver.may_evict(self.ordinal);
+        }
+    }
+
     pub(crate) fn memory_info(&self) -> Result<MemoryInfo> {
         self.api.memory_info(self.ordinal)
     }

@@ -59,6 +59,8 @@ pub(crate) struct StreamInner {
     is_unknown: bool,
     submitted: AtomicU64,
     completed: AtomicU64,
+    /// The position at which the driver was last asked for free memory, in thousands.
+    asked: AtomicU64,
     tails: Mutex<Tails>,
     /// The positions on other streams that this stream waits for. The address identifies the stream: a `Weak` keeps it from reuse.
     waited: Mutex<SmallVec<[Waited; 4]>>,
@@ -243,6 +245,7 @@ impl StreamInner {
             is_unknown,
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             tails: Mutex::default(),
             waited: Mutex::default(),
             listed: Arc::new(Listed::new(&device.api, device.ordinal, stream.clone())),
@@ -304,6 +307,18 @@ impl StreamInner {
 
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
+    }
+
+    /// Must be called before a prefetch is left out. Once for each thousand pieces of work, asks the driver if the device is full: then pages may have
+    /// been evicted for other libraries and programs, and from now on no page is known to be there.
+    #[inline]
+    pub(crate) fn look_for_evictions(&self) {
+        let now = self.submitted() / 1000 + 1;
+        // Relaxed: it says nothing of other memory.
+        if self.asked.load(Ordering::Relaxed) != now {
+            self.asked.store(now, Ordering::Relaxed);
+            self.device.look_for_evictions();
+        }
     }
 
     /// Numbers work that has just been enqueued. It must not be called earlier: an event recorded in between would not cover the

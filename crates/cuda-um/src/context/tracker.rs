@@ -162,7 +162,10 @@ impl InFlight {
     pub(crate) fn retire(&mut self) {
         let last = self.last.load();
         let state = self.state.get_mut();
-        if !state.is_empty() {
+        // The usual case: one stream has used the buffer, and its last work is not known to be done.
+        let is_pending = |used: &Use| !used.stream.is_known_done(used.seq.max(last.seq()));
+        let one = state.writer.as_ref().filter(|_| state.others.is_empty());
+        if !state.is_empty() && !one.is_some_and(is_pending) {
             state.catch_up(last);
             state.take_done(0, &mut Finished::new());
             self.last.store(state.last_of_one());

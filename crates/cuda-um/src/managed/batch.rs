@@ -178,6 +178,7 @@ pub(crate) fn prefetch(
     }
     let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
     let place = stream.admit(&op)?;
+    stream.inner().look_for_evictions();
     if place.is_none() && memory(parts).all(|(raw, _)| is_there(raw, location)) {
         op.elided(stream);
         return Ok(0);

@@ -22,6 +22,7 @@ pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream)
     }
     // A loop repeats this case. `prefetch` does the same, but makes an operation for observers first.
     fork::check("prefetch")?;
+    stream.inner().look_for_evictions();
     if !(capture::is_active() || observer::is_heard()) && is_there(raw, location) {
         return stream.check_runtime(raw.device(), "the stream");
     }

@@ -1,6 +1,6 @@
 //! The untyped memory under all typed buffers: its address, its size, its tracked uses, and its release.
 
-mod parts;
+pub(crate) mod parts;
 mod release;
 mod tracked;
 
@@ -184,6 +184,7 @@ impl Allocation {
         self.block.address.slab
     }
 
+    #[inline]
     pub(crate) fn traits(&self) -> &Traits {
         self.owner.traits()
     }
@@ -201,10 +202,12 @@ impl Allocation {
     }
 
     /// The device of a buffer.
+    #[inline]
     pub(crate) fn device(&self) -> &Device {
         self.device.as_ref().expect("a buffer has a device")
     }
 
+    #[inline]
     fn state(&self) -> &Arc<DeviceState> {
         &self.traits().device
     }
@@ -236,15 +239,18 @@ impl Allocation {
         }
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.block.bytes
     }
 
     /// Valid for `bytes`; dangling if there are none.
+    #[inline]
     pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.block.address.host
     }
@@ -270,10 +276,12 @@ impl Allocation {
     }
 
     /// Returns true if pages may not be on the device where the memory was allocated.
+    #[inline]
     pub(crate) fn may_be_away(&self) -> bool {
         self.pages.is_away() || self.may_be_evicted()
     }
 
+    #[inline]
     fn may_be_evicted(&self) -> bool {
         let device = self.state();
         device.driver.evicts(device.ordinal)
@@ -298,24 +306,29 @@ impl Allocation {
     }
 
     /// The address for kernels; `None` if they cannot access the memory.
+    #[inline]
     pub(crate) fn device_pointer(&self) -> Option<NonNull<u8>> {
         self.block.address.device
     }
 
+    #[inline]
     pub(crate) fn kind(&self) -> MemoryKind {
         self.kind
     }
 
+    #[inline]
     pub(crate) fn is_managed(&self) -> bool {
         self.kind() == MemoryKind::Managed
     }
 
     /// Returns true if pages migrate: by faults, prefetches and advice.
+    #[inline]
     pub(crate) fn migrates(&self) -> bool {
         matches!(self.kind(), MemoryKind::Managed | MemoryKind::System)
     }
 
     /// Returns true if the host may use the address when no other work does, and copies by itself. It also does for no bytes.
+    #[inline]
     pub(crate) fn is_host_memory(&self) -> bool {
         matches!(self.kind(), MemoryKind::Pinned | MemoryKind::System)
     }
@@ -327,16 +340,18 @@ impl Allocation {
 
     /// Returns true for the memory of an object of this type, which [`close`](Self::close) returns.
     pub(crate) fn holds<T: 'static>(&self) -> bool {
-        self.owner.holds(TypeId::of::<T>())
+        self.traits().held == Some(TypeId::of::<T>())
     }
 
     /// The gate, if host access to this memory must keep a device idle.
+    #[inline]
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
         self.state().gate().filter(|_| self.is_managed())
     }
 
     /// Returns true if the memory is managed and nothing that uses it can be enqueued now, because host guards live and a device has no
     /// concurrent managed access. Then the host accesses it.
+    #[inline]
     pub(crate) fn is_left_to_host(&self) -> bool {
         self.is_managed() && self.state().is_beside_guards()
     }

@@ -1,15 +1,10 @@
 //! Device memory of a fixed size, in which the caller chooses the place of each buffer.
-#![allow(unsafe_code, reason = "takes memory back")]
 
 use crate::context::device::Device;
-use crate::context::tracker::InFlight;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block, Uses};
-use crate::resource::kind::MemoryKind;
-use crate::resource::owner::{Held, Owner, Released, Traits};
-use crate::sync::Mutex;
+use crate::resource::allocation::parts::{Slot, Whole};
+use crate::resource::block::Uses;
 use std::fmt;
 use std::sync::Arc;
 
@@ -40,59 +35,31 @@ use std::sync::Arc;
 /// The memory returns to CUDA when the last handle and the last buffer are dropped, and the work on them is done.
 #[derive(Clone)]
 pub struct DeviceArena {
-    memory: Arc<Memory>,
-}
-
-struct Memory {
-    /// The allocation; `None` while the arena is dropped.
-    slab: Option<Allocation>,
+    memory: Arc<Whole>,
     device: Device,
-    traits: Traits,
-    address: Address,
-    bytes: usize,
-    slots: Mutex<Box<[Slot]>>,
 }
 
-#[derive(Clone)]
-enum Slot {
-    /// A buffer has it, or it is lost.
-    Taken,
-    /// No buffer has it; the uses are those of the last one.
-    Free(Option<Arc<InFlight>>),
-}
+pub(crate) const SLOT_BYTES: usize = 2 << 20;
 
 impl DeviceArena {
     /// The size of a slot in bytes.
-    pub const SLOT_BYTES: usize = 2 << 20;
+    pub const SLOT_BYTES: usize = SLOT_BYTES;
 
     /// Makes the arena of an initialised allocation of whole slots.
     pub(crate) fn of(slab: Allocation) -> Self {
-        let uses = Arc::from(InFlight::inherited(&slab.in_flight));
-        let bytes = slab.bytes();
-        let device = slab.device().clone();
-        let name = "device memory of an arena";
-        Self {
-            memory: Arc::new(Memory {
-                traits: Traits::of(device.state(), MemoryKind::Device, name),
-                device,
-                address: Address::shared(slab.pointer()),
-                bytes,
-                slots: Mutex::new(vec![Slot::Free(Some(uses)); bytes / Self::SLOT_BYTES].into()),
-                slab: Some(slab),
-            }),
-        }
+        let (device, slots) = (slab.device().clone(), slab.bytes() / SLOT_BYTES);
+        let memory = Arc::new(Whole::new(slab, "device memory of an arena", slots));
+        Self { memory, device }
     }
 
-    /// The device of the arena.
     pub(crate) fn device(&self) -> &Device {
-        &self.memory.device
+        &self.device
     }
 
     /// Takes the slots from `first` on for `bytes`, which are not 0, with the uses of their last buffers.
     pub(crate) fn take_at(&self, first: usize, bytes: usize) -> Result<Allocation> {
-        let memory = &self.memory;
-        let mut slots = memory.slots.lock();
-        let end = first.saturating_add(bytes.div_ceil(Self::SLOT_BYTES));
+        let mut slots = self.memory.slots.lock();
+        let end = first.saturating_add(bytes.div_ceil(SLOT_BYTES));
         let refused = |reason| {
             Err(Error::InvalidArgument {
                 what: "the place in an arena",
@@ -117,78 +84,19 @@ impl DeviceArena {
             _ => false,
         });
         left.iter().for_each(|slot| slot.leave_to(&uses));
-        let block = Block {
-            reserved_bytes: (end - first) * Self::SLOT_BYTES,
-            ..Block::new(memory.address.offset(first * Self::SLOT_BYTES), bytes)
-        };
-        let device = Some(memory.device.for_buffer());
-        Ok(Allocation::of_block(
-            Arc::clone(memory) as _,
-            device,
-            block,
-            uses,
-        ))
-    }
-}
-
-impl Slot {
-    /// Adds the uses of the last buffer to those of the next.
-    fn leave_to(&self, next: &InFlight) {
-        if let Self::Free(Some(uses)) = self {
-            next.inherit(uses);
-        }
-    }
-}
-
-impl Memory {
-    fn take_back(&self, block: &Block, uses: Option<Arc<InFlight>>) {
-        let first = (block.at() - self.address.host.as_ptr().addr()) / DeviceArena::SLOT_BYTES;
-        let end = first + block.reserved_bytes / DeviceArena::SLOT_BYTES;
-        self.slots.lock()[first..end].fill(Slot::Free(uses));
-    }
-}
-
-impl Owner for Memory {
-    fn traits(&self) -> &Traits {
-        &self.traits
-    }
-
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
-        self.take_back(block, None);
-        Ok(None)
-    }
-
-    /// The next owner's work is ordered after the uses.
-    unsafe fn release(&self, released: Released<'_>) {
-        let uses = released.uses.into_left().map(Arc::from);
-        self.take_back(&released.block, uses);
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let Some(slab) = self.slab.take() else {
-            return;
-        };
-        if fork::is_inherited() {
-            return drop(slab);
-        }
-        let slots = std::mem::take(&mut *self.slots.lock());
-        if slots.iter().any(|slot| matches!(slot, Slot::Taken)) {
-            // Work that could not be waited for may still use the slot.
-            return slab.leak();
-        }
-        slots.iter().for_each(|slot| slot.leave_to(&slab.in_flight));
-        // Freed when the uses are done.
-        drop(slab);
+        let bytes = (bytes, (end - first) * SLOT_BYTES);
+        Ok(self.memory.part(first * SLOT_BYTES, bytes, false, uses))
     }
 }
 
 impl fmt::Debug for DeviceArena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceArena")
-            .field("device", &self.memory.device.ordinal())
-            .field("slots", &(self.memory.bytes / Self::SLOT_BYTES))
+            .field("device", &self.device.ordinal())
+            .field(
+                "slots",
+                &(self.memory.memory().map_or(0, Allocation::bytes) / SLOT_BYTES),
+            )
             .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,6 @@ use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::system;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
-use std::any::TypeId;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -21,8 +20,6 @@ use std::sync::Arc;
 /// The owner of one range of memory.
 pub(crate) struct Existing {
     traits: Traits,
-    /// The type of the object that contains the memory.
-    held: Option<TypeId>,
     /// Leaked, with the object, unless the memory is freed.
     free: Mutex<Option<ManuallyDrop<Free>>>,
     /// The headroom of the resource that allocated system memory; `None` for memory of the caller.
@@ -41,7 +38,6 @@ impl Existing {
     ) -> Self {
         Self {
             traits,
-            held: None,
             free: Mutex::new(Some(ManuallyDrop::new(Box::new(free)))),
             headroom_bytes: None,
             advised: AdvisedRanges::default(),
@@ -54,19 +50,16 @@ impl Existing {
         held: Held,
         end: impl FnOnce(&DeviceState, &Block) -> Result<()> + Send + 'static,
     ) -> Self {
-        let of = held.as_ref().map(|held| (**held).type_id());
         let traits = Traits {
             is_borrowed: held.is_none(),
+            held: held.as_ref().map(|held| (**held).type_id()),
             ..traits
         };
         let held = ManuallyDrop::new(held);
-        Self {
-            held: of,
-            ..Self::new(traits, |device, block| {
-                end(device, block)?;
-                Ok(ManuallyDrop::into_inner(held))
-            })
-        }
+        Self::new(traits, |device, block| {
+            end(device, block)?;
+            Ok(ManuallyDrop::into_inner(held))
+        })
     }
 
     /// Makes an allocation of system memory, which `held` contains, or which is borrowed. It is valid for `bytes`, does not move, and nothing else
@@ -102,10 +95,6 @@ impl Owner for Existing {
     ) -> Option<Result<Allocation>> {
         let headroom = self.headroom_bytes?;
         Some(system::allocate(device, headroom, bytes))
-    }
-
-    fn holds(&self, this: TypeId) -> bool {
-        self.held == Some(this)
     }
 
     fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {

@@ -23,6 +23,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// `None` for NUMA nodes, which are not distinguished from the host.
+    #[inline]
     pub(crate) fn of(location: Location) -> Option<Self> {
         match location {
             Location::Host => Some(Self::Host),
@@ -144,11 +145,13 @@ impl Whereabouts {
     }
 
     /// Returns true if pages may not be on the device where the memory was allocated.
+    #[inline]
     pub(crate) fn is_away(&self) -> bool {
         self.word().has(AWAY)
     }
 
     /// Returns true if all pages are known to be at the place.
+    #[inline]
     pub(crate) fn is_at(&self, place: Place) -> bool {
         let number = number(Some(place));
         number > 0 && self.word().0 & PLACE == number

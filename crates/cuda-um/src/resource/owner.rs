@@ -35,6 +35,8 @@ pub(crate) struct Traits {
     pub(crate) is_open_to_peers: bool,
     /// True if another owner can free the memory in stream order, with `cudaFreeAsync`.
     pub(crate) can_give: bool,
+    /// The type of the object that contains the memory, which the free returns.
+    pub(crate) held: Option<TypeId>,
 }
 
 impl Traits {
@@ -49,6 +51,7 @@ impl Traits {
             free_waits: true,
             is_open_to_peers: true,
             can_give: false,
+            held: None,
         }
     }
 }
@@ -64,11 +67,6 @@ pub(crate) trait Owner: Send + Sync {
         _bytes: usize,
     ) -> Option<Result<Allocation>> {
         None
-    }
-
-    /// Returns true if the free returns an object of this type, which contains the memory.
-    fn holds(&self, _: TypeId) -> bool {
-        false
     }
 
     /// Gives a block to another owner, which frees it: it no longer counts. Only if it [can](Traits::can_give).

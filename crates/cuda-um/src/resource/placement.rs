@@ -121,7 +121,7 @@ pub(crate) enum Why {
     /// Mapped memory, because of the pattern and the size.
     Mapped,
     /// Managed memory, because of the size.
-    TooLarge(usize),
+    TooLarge,
     CannotMap,
 }
 
@@ -161,7 +161,7 @@ impl Chosen {
             (Placement::Auto, None) => (MemoryKind::Managed, Why::Pattern),
             (Placement::Auto, _) if !can_map => (MemoryKind::Managed, Why::CannotMap),
             (Placement::Auto, Some((_, most))) if bytes > *most && !can.integrated => {
-                (MemoryKind::Managed, Why::TooLarge(*most))
+                (MemoryKind::Managed, Why::TooLarge)
             }
             (Placement::Auto, _) => (MemoryKind::Pinned, Why::Mapped),
         };
@@ -234,8 +234,8 @@ impl Chosen {
             (Why::Mapped, _) => {
                 "since one use over the link takes less time than copies".to_owned()
             }
-            (Why::TooLarge(most), _) => {
-                format!("since copies take less time than the link above {most} bytes")
+            (Why::TooLarge, _) => {
+                "since copies of so many bytes take less time than the link".to_owned()
             }
             (Why::Pattern, Some(advice)) => format!("with the advice {advice:?}"),
             (Why::Pattern, None) if self.pattern == AccessPattern::General => {

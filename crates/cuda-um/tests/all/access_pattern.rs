@@ -42,7 +42,7 @@ fn the_pattern_decides_and_says_why() {
         for (bytes, placement, reason) in [
             (1, Placement::Mapped, "over the link takes less time"),
             (64 * MIB, Placement::Mapped, "over the link takes less time"),
-            (64 * MIB + 1, Placement::Managed, "above 67108864 bytes"),
+            (64 * MIB + 1, Placement::Managed, "copies of so many bytes"),
         ] {
             let placed = placed(pattern(small), bytes);
             assert_eq!(placed.placement, placement, "{placed}");

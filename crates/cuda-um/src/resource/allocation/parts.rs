@@ -8,15 +8,17 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
+use crate::resource::arena::SLOT_BYTES;
 use crate::resource::block::{Block, Uses};
 use crate::resource::owner::{Held, Owner, Released, Traits};
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The memory of parts, which goes back when the last part is dropped.
-struct Whole {
+/// Memory that several allocations share. It goes back when the last of them, and the last handle, is dropped.
+pub(crate) struct Whole {
     /// `None` only while it is dropped.
     memory: Option<Allocation>,
     traits: Traits,
@@ -24,6 +26,26 @@ struct Whole {
     out: AtomicUsize,
     /// How often pages of a part may have left the device, and those of its neighbours with them.
     departures: AtomicU64,
+    /// The slots of an arena, where parts follow each other.
+    pub(crate) slots: Mutex<Box<[Slot]>>,
+}
+
+/// A slot of an arena.
+#[derive(Clone)]
+pub(crate) enum Slot {
+    /// A buffer has it, or it is lost.
+    Taken,
+    /// No buffer has it; the uses are those of the last one.
+    Free(Option<Arc<InFlight>>),
+}
+
+impl Slot {
+    /// Adds the uses of the last buffer to those of the next.
+    pub(crate) fn leave_to(&self, next: &InFlight) {
+        if let Self::Free(Some(uses)) = self {
+            next.inherit(uses);
+        }
+    }
 }
 
 impl Allocation {
@@ -33,36 +55,19 @@ impl Allocation {
         // From here on observers see the parts.
         self.tell(What::Free);
         let label = self.label.replace(Label::slab());
-        let (block, chosen) = (self.block_now(), self.chosen);
+        let (chosen, is_away) = (self.chosen, self.pages.is_away());
         let is_read_only = self.is_read_only;
         let device = self.device().clone();
         self.in_flight.prune();
         let uses = InFlight::inherited(&self.in_flight);
-        let whole = Arc::new(Whole {
-            traits: Traits {
-                can_give: false,
-                ..self.owner.traits().clone()
-            },
-            out: AtomicUsize::new(0),
-            departures: AtomicU64::new(0),
-            memory: Some(self),
-        });
+        let name = self.traits().name;
+        let whole = Arc::new(Whole::new(self, name, 0));
         parts.into_iter().map(move |range| {
             let mut part = match range.len() {
                 0 => Self::empty::<u128>(&device),
-                bytes => {
-                    let block = Block {
-                        is_away: block.is_away,
-                        ..Block::new(block.address.offset(range.start), bytes)
-                    };
+                _ => {
                     let uses = Uses::of(Some(InFlight::inherited(&uses)));
-                    whole.out.fetch_add(1, Ordering::Relaxed);
-                    Self::of_block(
-                        Arc::clone(&whole) as _,
-                        Some(device.for_buffer()),
-                        block,
-                        uses,
-                    )
+                    whole.part(range.start, (range.len(), range.len()), is_away, uses)
                 }
             };
             part.chosen = chosen;
@@ -75,18 +80,63 @@ impl Allocation {
 }
 
 impl Whole {
-    /// The memory, as its owner knows it.
-    fn owned(&self) -> Option<(&Arc<dyn Owner>, &Block)> {
-        self.memory.as_ref().map(|all| (&all.owner, &all.block))
+    pub(crate) fn new(memory: Allocation, name: &'static str, slots: usize) -> Self {
+        let traits = Traits {
+            can_give: false,
+            name,
+            ..memory.traits().clone()
+        };
+        let uses = Arc::from(InFlight::inherited(&memory.in_flight));
+        Self {
+            traits,
+            out: AtomicUsize::new(0),
+            departures: AtomicU64::new(0),
+            slots: Mutex::new(vec![Slot::Free(Some(uses)); slots].into()),
+            memory: Some(memory),
+        }
     }
 
-    fn take_back(&self, block: &Block, uses: Option<&InFlight>) {
-        if let Some(memory) = &self.memory {
-            uses.into_iter()
-                .for_each(|uses| memory.in_flight.inherit(uses));
+    /// The memory; `None` only while it is dropped.
+    pub(crate) fn memory(&self) -> Option<&Allocation> {
+        self.memory.as_ref()
+    }
+
+    /// Makes an allocation of the bytes from `start` on, which no other one has: of so many bytes, in so many.
+    pub(crate) fn part(
+        self: &Arc<Self>,
+        start: usize,
+        (bytes, reserved_bytes): (usize, usize),
+        is_away: bool,
+        uses: Uses,
+    ) -> Allocation {
+        let memory = self.memory().expect("a handle is live");
+        let block = Block {
+            reserved_bytes,
+            is_away,
+            ..Block::new(memory.block.address.offset(start), bytes)
+        };
+        self.out.fetch_add(1, Ordering::Relaxed);
+        let device = Some(memory.device().for_buffer());
+        Allocation::of_block(Arc::clone(self) as _, device, block, uses)
+    }
+
+    /// The memory, as its owner knows it.
+    fn owned(&self) -> Option<(&Arc<dyn Owner>, &Block)> {
+        self.memory().map(|all| (&all.owner, &all.block))
+    }
+
+    fn take_back(&self, block: &Block, uses: Option<Box<InFlight>>) {
+        let Some(memory) = &self.memory else { return };
+        let mut slots = self.slots.lock();
+        if slots.is_empty() {
+            uses.iter().for_each(|uses| memory.in_flight.inherit(uses));
             if block.is_away {
                 memory.pages.lost();
             }
+        } else {
+            let first = (block.at() - memory.block.at()) / SLOT_BYTES;
+            let end = first + block.reserved_bytes / SLOT_BYTES;
+            slots[first..end].fill(Slot::Free(uses.map(Arc::from)));
         }
         // Release: the uses are there before the last part is back.
         self.out.fetch_sub(1, Ordering::Release);
@@ -103,7 +153,8 @@ impl Owner for Whole {
         device: &Device,
         bytes: usize,
     ) -> Option<Result<Allocation>> {
-        let (owner, _) = self.owned()?;
+        // A place in an arena is the caller's choice.
+        let (owner, _) = self.owned().filter(|_| self.slots.lock().is_empty())?;
         Arc::clone(owner).allocate_again(device, bytes)
     }
 
@@ -134,18 +185,21 @@ impl Owner for Whole {
 
     /// The memory goes back after the uses.
     unsafe fn release(&self, released: Released<'_>) {
-        let uses = released.uses.into_left();
-        self.take_back(&released.block, uses.as_deref());
+        self.take_back(&released.block, released.uses.into_left());
     }
 }
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        let memory = self.memory.take();
+        let Some(memory) = self.memory.take() else {
+            return;
+        };
         // Acquire: the last part's uses are there.
         if self.out.load(Ordering::Acquire) > 0 {
             // Work that could not be waited for may still use a part.
-            memory.into_iter().for_each(Allocation::leak);
+            return memory.leak();
         }
+        let slots = self.slots.get_mut().iter();
+        slots.for_each(|slot| slot.leave_to(&memory.in_flight));
     }
 }

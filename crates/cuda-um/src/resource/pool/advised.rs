@@ -8,7 +8,6 @@ use crate::resource::block::Block;
 use crate::resource::pool::class::host_page;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,23 +18,16 @@ struct Advised {
     range: Range<usize>,
     location: Location,
     set: cudaMemoryAdvise,
+    /// The buffer was dropped.
+    is_stale: bool,
 }
 
 /// All advice for the memory of a pool, or for one allocation.
 #[derive(Default)]
 pub(crate) struct AdvisedRanges {
-    ranges: Mutex<Ranges>,
-    // The sizes of the two collections, so that a pool without advice takes no lock.
-    live: AtomicUsize,
-    stale: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Ranges {
-    /// Advice for live buffers, by the address of its first byte.
-    live: BTreeMap<usize, Vec<Advised>>,
-    /// Advice for buffers that were dropped.
-    stale: Vec<Advised>,
+    ranges: Mutex<Vec<Advised>>,
+    // The number of ranges, so that memory without advice takes no lock.
+    count: AtomicUsize,
 }
 
 /// The range extended to whole pages of the host, on which prefetch and advice operate.
@@ -45,13 +37,16 @@ pub(crate) fn pages(range: &Range<usize>) -> Range<usize> {
 }
 
 impl AdvisedRanges {
-    fn change<R>(&self, change: impl FnOnce(&mut Ranges) -> R) -> R {
+    fn change<R>(&self, change: impl FnOnce(&mut Vec<Advised>) -> R) -> R {
         let mut ranges = self.ranges.lock();
         let result = change(&mut ranges);
         // Relaxed: the lock that the block passes through orders this store before the next owner's load.
-        self.live.store(ranges.live.len(), Ordering::Relaxed);
-        self.stale.store(ranges.stale.len(), Ordering::Relaxed);
+        self.count.store(ranges.len(), Ordering::Relaxed);
         result
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
     }
 
     /// Tracks advice. Unset advice is not recorded: undoing twice is harmless.
@@ -63,30 +58,29 @@ impl AdvisedRanges {
         let by_location = set == cudaMemoryAdvise::cudaMemAdviseSetAccessedBy;
         self.change(|ranges| {
             // Drop older entries of the same advice for memory inside the range, which need not be undone twice.
-            for (_, old) in ranges.live.range_mut(range.clone()) {
-                old.retain(|old| {
-                    let same = old.set == set && (!by_location || old.location == location);
-                    !(same && old.range.end <= range.end)
-                });
-            }
-            ranges.live.entry(range.start).or_default().push(Advised {
+            ranges.retain(|old| {
+                let same = old.set == set && (!by_location || old.location == location);
+                let is_inside = range.contains(&old.range.start) && old.range.end <= range.end;
+                old.is_stale || !(same && is_inside)
+            });
+            ranges.push(Advised {
                 range,
                 location,
                 set,
+                is_stale: false,
             });
         });
     }
 
     /// Marks the advice of a dropped buffer's block as stale.
     pub(crate) fn retire(&self, block: Range<usize>) {
-        if self.live.load(Ordering::Relaxed) == 0 {
-            return;
+        if !self.is_empty() {
+            let mut ranges = self.ranges.lock();
+            let of_block = ranges.iter_mut();
+            of_block
+                .filter(|advised| block.contains(&advised.range.start))
+                .for_each(|advised| advised.is_stale = true);
         }
-        self.change(|Ranges { live, stale }| {
-            while let Some((&start, _)) = live.range(block.clone()).next() {
-                stale.extend(live.remove(&start).into_iter().flatten());
-            }
-        });
     }
 
     /// Undoes the advice for buffers that were dropped on the pages of a block. Returns true if there was any. What cannot be undone stays.
@@ -95,16 +89,15 @@ impl AdvisedRanges {
     ///
     /// The block is of the memory for which the advice is, which is live.
     pub(crate) unsafe fn undo(&self, device: &DeviceState, block: &Block) -> Result<bool> {
-        if self.stale.load(Ordering::Relaxed) == 0 {
+        if self.is_empty() {
             return Ok(false);
         }
         let block_pages = pages(&(block.at()..block.at() + block.bytes));
         let touches = |advised: &mut Advised| {
             let pages = pages(&advised.range);
-            pages.start < block_pages.end && block_pages.start < pages.end
+            advised.is_stale && pages.start < block_pages.end && block_pages.start < pages.end
         };
-        let mut stale: Vec<_> =
-            self.change(|ranges| ranges.stale.extract_if(.., touches).collect());
+        let mut stale: Vec<_> = self.change(|ranges| ranges.extract_if(.., touches).collect());
         let any = !stale.is_empty();
         while let Some(advised) = stale.pop() {
             let start = block.address.host.as_ptr();
@@ -115,7 +108,7 @@ impl AdvisedRanges {
             // SAFETY: the range was checked when the advice was set; the memory is live.
             if let Err(error) = unsafe { api.advise(ordinal, range, unset, advised.location) } {
                 stale.push(advised);
-                self.change(|ranges| ranges.stale.extend(stale));
+                self.change(|ranges| ranges.extend(stale));
                 return Err(error);
             }
         }
@@ -124,9 +117,8 @@ impl AdvisedRanges {
 
     /// Removes the advice of a slab that is freed.
     pub(super) fn forget(&self, slab: &Range<usize>) {
-        if self.stale.load(Ordering::Relaxed) > 0 {
-            let within = |advised: &Advised| slab.contains(&advised.range.start);
-            self.change(|ranges| ranges.stale.retain(|advised| !within(advised)));
+        if !self.is_empty() {
+            self.change(|ranges| ranges.retain(|advised| !slab.contains(&advised.range.start)));
         }
     }
 }
