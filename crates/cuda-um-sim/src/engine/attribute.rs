@@ -2,9 +2,17 @@
 
 use super::machine::Machine;
 use super::status::Code;
+use crate::preset::CudaVersion;
 
-/// The last attribute of CUDA 13.0.
-const LAST: i32 = 147;
+/// The last attribute of a version.
+fn last(cuda: CudaVersion) -> i32 {
+    match cuda {
+        CudaVersion::V11_8 => 125,
+        CudaVersion::V12_2 => 134,
+        CudaVersion::V12_9 => 143,
+        _ => 147,
+    }
+}
 
 /// The largest sizes of textures and surfaces, by attribute, of an H200. No kernel of the simulator reads one.
 const TEXTURES: [(i32, i32); 41] = [
@@ -119,7 +127,7 @@ impl Machine {
                 .find(|(known, _)| *known == attribute)
                 .map_or(0, |(_, size)| *size),
             // What the simulated device does not have.
-            1..=LAST => 0,
+            1.. if attribute <= last(self.cuda) => 0,
             _ => return Err(Code::INVALID_VALUE),
         })
     }
