@@ -63,7 +63,10 @@ entry_points! { Runtime;
 
     fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {
         core.call_unsafe()?;
-        core.state.lock().memory.registered.register(pointer, bytes, flags)
+        let mut state = core.state.lock();
+        state.memory.registered.register(pointer, bytes, flags)?;
+        state.registered(bytes);
+        Ok(())
     }
 
     fn cudaHostUnregister(core, pointer: usize) {
