@@ -122,13 +122,12 @@ impl Machine {
             109 => 128 << 20,  // accessPolicyMaxWindowSize
             111 => 1024,       // reservedSharedMemoryPerBlock
             131 => -1,         // numaId
-            21..=77 => TEXTURES
-                .iter()
-                .find(|(known, _)| *known == attribute)
-                .map_or(0, |(_, size)| *size),
-            // What the simulated device does not have.
-            1.. if attribute <= last(self.cuda) => 0,
-            _ => return Err(Code::INVALID_VALUE),
+            _ => match TEXTURES.iter().find(|(known, _)| *known == attribute) {
+                Some((_, size)) => *size,
+                // What the simulated device does not have.
+                None if (1..=last(self.cuda)).contains(&attribute) => 0,
+                None => return Err(Code::INVALID_VALUE),
+            },
         })
     }
 }
