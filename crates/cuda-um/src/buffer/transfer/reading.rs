@@ -1,7 +1,7 @@
 //! Reads of storage into buffers, in rounds of pieces. Between two rounds the ring is free for others.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
-use crate::buffer::copy::{check_reach, put};
+use crate::buffer::copy::{check_reach, from_host};
 use crate::buffer::read_at::{FileRead, read_into};
 use crate::buffer::transfer::Direction;
 use crate::buffer::transfer::job::{Job, Piece};
@@ -102,7 +102,7 @@ impl<'a> FileRead<'a> {
             let (read, range) = of(piece);
             // SAFETY: the target is borrowed exclusively, and nothing else uses its pieces.
             let target = unsafe { read.target.duplicate() };
-            put(target.slice(range)?, bytes, false)
+            from_host(target.slice(range)?, bytes, false)
         };
         let is_in_place = reads.iter().all(is_in_place);
         let parts = |reads: &[FileRead<'a>]| -> Vec<_> {
