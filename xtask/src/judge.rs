@@ -126,6 +126,10 @@ fn cudarc(libraries: &Path) -> Result<Outcomes> {
                 .arg("-C")
                 .arg(&folder),
         )?;
+        // It is no member of the workspace around it.
+        let manifest = package.join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest)? + "\n[workspace]\n";
+        std::fs::write(&manifest, text)?;
     }
     let mut cargo = workspace::cargo();
     cargo
