@@ -3,6 +3,7 @@
 //! The binary `um_bench` runs them; `docs/measuring.md` describes the method and how to repeat them.
 //!
 //! - [`Bench`]: the machine (a GPU, or the simulator), its clock, the settings, the peers.
+//! - [`first_use`]: the first uses of fresh processes.
 //! - [`measure`]: contenders in turn, round by round, with fresh data and every result verified.
 //! - [`measurements`]: the measurements, one file for each.
 //! - [`raw`]: raw CUDA, with no library in between.
@@ -15,6 +16,7 @@
 mod bench;
 pub mod clock;
 pub mod data;
+pub mod first_use;
 pub mod measure;
 pub mod measurements;
 pub mod peer;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use um_benches::measurements::{ALL, Measurement};
 use um_benches::report::Report;
-use um_benches::{Bench, Settings};
+use um_benches::{Bench, Settings, first_use};
 
 /// Measures cuda-um, raw CUDA and other libraries on the GPU of this machine
 ///
@@ -31,6 +31,12 @@ struct Args {
     /// Only list the measurements, with the seconds that each takes on a GPU with all peers
     #[arg(long)]
     list: bool,
+    /// Measure the first uses of fresh processes instead, each beside the first of raw CUDA
+    #[arg(long)]
+    first_use: bool,
+    /// One of these processes
+    #[arg(long, hide = true, value_name = "FIGURE")]
+    first_use_of: Option<String>,
     /// Number of rounds for each size, whatever time they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -61,6 +67,12 @@ fn run(args: &Args) -> Result<()> {
         quick: args.quick,
         rounds: args.rounds.map(|rounds| rounds as usize),
     };
+    if let Some(figure) = &args.first_use_of {
+        return first_use::one(figure, args.sim);
+    }
+    if args.first_use {
+        return first_use::run(args.sim, settings);
+    }
     let bench = Bench::open(args.sim, settings)?;
     eprintln!("{}, CUDA {}", bench.gpu(), bench.runtime.version());
     if args.sim {

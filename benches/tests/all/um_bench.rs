@@ -82,6 +82,30 @@ fn every_measurement_runs_and_every_result_is_verified() {
 }
 
 #[test]
+fn the_first_uses_are_those_of_fresh_processes() {
+    let arguments = ["--sim", "--quick", "--rounds", "1", "--first-use"];
+    let ran = command().args(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}");
+    let table = String::from_utf8_lossy(&ran.stdout);
+    for figure in [
+        "copy in, 16 MiB, unified",
+        "copy out, 1 MiB, device",
+        "launch, 1 MiB, device",
+        "allocate and free, 16 MiB, pinned",
+        "guard, 16 MiB, unified",
+    ] {
+        let row = table.lines().find(|line| line.contains(figure)).unwrap();
+        let ratio = row.split(" | ").nth(3).unwrap();
+        // A guard of the simulator takes no time.
+        assert!(
+            figure.starts_with("guard") || ratio.parse::<f64>().unwrap() > 0.0,
+            "{row}"
+        );
+    }
+}
+
+#[test]
 fn the_list_names_every_measurement() {
     let listed = command().arg("--list").output().unwrap();
     let text = String::from_utf8_lossy(&listed.stdout);

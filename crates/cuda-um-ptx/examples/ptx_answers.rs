@@ -1,9 +1,12 @@
 //! Runs the generated programs on a GPU, and records its answers.
 //!
-//! - `ptx_answers FILE` writes a line for each seed, and prints each program that is refused or fails, and each single form whose
-//!   answer differs from `math`.
-//! - `ptx_answers FILE --full SEED...` also writes `FILE.SEED`, all words of the output in hexadecimal, for these seeds.
+//! - `ptx_answers FILE [FOLDER]` writes a line for each seed, and prints each program that is refused or fails, and each single form
+//!   whose answer differs from `math`. With a folder, the whole output of each program goes there, too, as `SEED`. A program that answers
+//!   otherwise when the driver compiles it without optimisation is printed, and has no line.
 //! - `ptx_answers --print SEED` prints a program; it needs no GPU. `--files FOLDER` writes all of them there.
+//!
+//! A program that fails takes its process's context with it. So processes of their own run the seeds, and the next one begins behind
+//! the seed at which the last one ended.
 #![expect(unsafe_code, reason = "calls the CUDA driver")]
 
 #[path = "../tests/generated/mod.rs"]
@@ -11,9 +14,13 @@ mod generated;
 
 use generated::{Generator, Program};
 use libloading::Library;
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
-use std::fmt::Write;
-use std::process::ExitCode;
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -27,50 +34,76 @@ fn main() -> Result<ExitCode> {
                 std::fs::write(format!("{folder}/{seed}.ptx"), generator.program(seed).text)?;
             }
         }
-        [file] => return record(&generator, file, &[]),
-        [file, "--full", ref seeds @ ..] => {
-            let seeds: Vec<u64> = seeds
-                .iter()
-                .map(|seed| seed.parse())
-                .collect::<std::result::Result<_, _>>()?;
-            return record(&generator, file, &seeds);
+        ["--range", from, to, ref folder @ ..] => {
+            return run(&generator, from.parse()?..to.parse()?, folder.first());
         }
+        [file] => return record(generator.seeds().end, file, None),
+        [file, folder] => return record(generator.seeds().end, file, Some(folder)),
         _ => {
-            return Err("ptx_answers FILE [--full SEED...] | --print SEED | --files FOLDER".into());
+            return Err("ptx_answers FILE [FOLDER] | --print SEED | --files FOLDER".into());
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn record(generator: &Generator, file: &str, full: &[u64]) -> Result<ExitCode> {
+/// Runs seeds up to the first that fails. Prints a line for each: `SEED answer HASH`, or what is wrong.
+fn run(generator: &Generator, seeds: Range<u64>, folder: Option<&&str>) -> Result<ExitCode> {
     let driver = Driver::open()?;
-    let (mut answers, mut failures, mut unlike) = (String::new(), 0, 0);
-    for seed in generator.seeds() {
+    for seed in seeds {
         let program = generator.program(seed);
-        let output = match driver.run(&program) {
-            Ok(output) => output,
-            Err(error) => {
-                println!("{seed} ({}): {error}", program.name);
-                failures += 1;
-                continue;
+        if generated::is_open(seed, &program) {
+            println!("{seed} unsettled ({})", program.name);
+            continue;
+        }
+        let outputs = [4, 0].map(|level| driver.run(&program, level));
+        let output = match outputs {
+            [Ok(output), Ok(plain)] => {
+                let hashes = [&output, &plain].map(|output| generated::hash(&program, output));
+                if hashes[0] != hashes[1] {
+                    println!("{seed} unsettled ({})", program.name);
+                    continue;
+                }
+                output
+            }
+            [Err(error), _] | [_, Err(error)] => {
+                let error = error.to_string().replace('\n', " ");
+                println!("{seed} failed ({}): {error}", program.name);
+                return Ok(ExitCode::FAILURE);
             }
         };
-        writeln!(
-            answers,
-            "{seed} {:016x}",
-            generated::hash(&program, &output)
-        )?;
-        unlike += usize::from(compare(seed, &program, &output));
-        if full.contains(&seed) {
-            let words: Vec<String> = output.iter().map(|word| format!("{word:08x}")).collect();
-            std::fs::write(format!("{file}.{seed}"), words.join("\n"))?;
+        if let Some(folder) = folder {
+            let bytes: Vec<u8> = output.iter().flat_map(|word| word.to_le_bytes()).collect();
+            std::fs::write(format!("{folder}/{seed}"), bytes)?;
         }
+        compare(seed, &program, &output);
+        println!("{seed} answer {:016x}", generated::hash(&program, &output));
     }
-    std::fs::write(file, answers)?;
-    println!(
-        "{} programs, {failures} failed, {unlike} forms unlike math",
-        generator.seeds().end
-    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Eight at a time, processes run all seeds.
+fn record(end: u64, file: &str, folder: Option<&str>) -> Result<ExitCode> {
+    let part = end.div_ceil(8);
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..8)
+            .map(|index| index * part..end.min((index + 1) * part))
+            .map(|seeds| {
+                scope.spawn(move || watch(seeds, folder).map_err(|error| error.to_string()))
+            })
+            .collect();
+        parts.into_iter().map(|part| part.join()).collect()
+    });
+    let (mut answers, mut failures) = (BTreeMap::new(), 0);
+    for part in results {
+        let (hashes, failed) = part.map_err(|_| "a thread panicked")??;
+        answers.extend(hashes);
+        failures += failed;
+    }
+    let text = answers
+        .iter()
+        .map(|(seed, hash)| format!("{seed} {hash}\n"));
+    std::fs::write(file, text.collect::<String>())?;
+    println!("{} answers, {failures} failed", answers.len());
     Ok(if failures == 0 {
         ExitCode::SUCCESS
     } else {
@@ -78,12 +111,59 @@ fn record(generator: &Generator, file: &str, full: &[u64]) -> Result<ExitCode> {
     })
 }
 
+/// The hashes of some seeds, and how many programs failed.
+fn watch(seeds: Range<u64>, folder: Option<&str>) -> Result<(Vec<(u64, String)>, u32)> {
+    let (mut hashes, mut failures, mut next) = (Vec::new(), 0, seeds.start);
+    while next < seeds.end {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(["--range", &next.to_string(), &seeds.end.to_string()])
+            .args(folder)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let lines = BufReader::new(process.stdout.take().ok_or("no output")?).lines();
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            lines.for_each(|line| _ = line.map(|line| sender.send(line)));
+        });
+        let mut failed = None;
+        // A program that does not end is one that failed.
+        while let Ok(line) = receiver.recv_timeout(Duration::from_secs(20)) {
+            let mut words = line.split(' ');
+            let seed = words.next().and_then(|seed| seed.parse::<u64>().ok());
+            match (seed, words.next(), words.next()) {
+                (Some(seed), Some("answer"), Some(hash)) => {
+                    hashes.push((seed, hash.to_owned()));
+                    next = seed + 1;
+                }
+                (Some(_), Some("failed"), _) => failed = Some(line),
+                (Some(seed), Some("unsettled"), _) => {
+                    println!("{line}");
+                    next = seed + 1;
+                }
+                _ => println!("{line}"),
+            }
+        }
+        _ = process.kill();
+        if process.wait()?.success() && next == seeds.end {
+            break;
+        }
+        println!(
+            "{}",
+            failed.unwrap_or_else(|| format!("{next} failed: its process ended"))
+        );
+        failures += 1;
+        next += 1;
+    }
+    Ok((hashes, failures))
+}
+
 /// Prints where a single form differs from `math`.
-fn compare(seed: u64, program: &Program, output: &[u32]) -> bool {
+fn compare(seed: u64, program: &Program, output: &[u32]) {
     let Some(expected) = &program.expected else {
-        return false;
+        return;
     };
-    let step = expected.len() / (program.grid * program.block) as usize / generated::EACH;
+    let each = expected.len() / (program.grid * program.block) as usize;
+    let step = each.div_ceil(generated::EACH);
     let operands = program.input.len() / (expected.len() / step);
     let unlike: Vec<usize> = match program.bound {
         Some(bound) => generated::differences(bound, expected, output),
@@ -100,7 +180,7 @@ fn compare(seed: u64, program: &Program, output: &[u32]) -> bool {
     };
     if !unlike.is_empty() {
         println!(
-            "{seed} ({}): {} of {} unlike math",
+            "{seed} unlike ({}): {} of {}",
             program.name,
             unlike.len(),
             expected.len() / step
@@ -117,7 +197,6 @@ fn compare(seed: u64, program: &Program, output: &[u32]) -> bool {
         );
         println!("    {}: GPU {gpu}, math {math}", read.join(" "));
     }
-    !unlike.is_empty()
 }
 
 /// The driver API, with a context on device 0.
@@ -159,7 +238,8 @@ impl Driver {
         }
     }
 
-    fn run(&self, program: &Program) -> Result<Vec<u32>> {
+    /// The output; `level` is that of the optimisation, 0 to 4.
+    fn run(&self, program: &Program, level: usize) -> Result<Vec<u32>> {
         let text = CString::new(program.text.as_str())?;
         let mut log = vec![0_u8; 4096];
         let (mut module, mut function) = (
@@ -173,16 +253,20 @@ impl Driver {
             *mut c_int,
             *mut *mut c_void,
         ) -> c_int;
-        // CU_JIT_ERROR_LOG_BUFFER and its size.
-        let mut options = [5, 6];
-        let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
+        // CU_JIT_ERROR_LOG_BUFFER, its size, and CU_JIT_OPTIMIZATION_LEVEL.
+        let mut options = [5, 6, 7];
+        let mut values = [
+            log.as_mut_ptr().cast::<c_void>(),
+            log.len() as *mut c_void,
+            level as *mut c_void,
+        ];
         // SAFETY: the text ends with a zero; the log has the size that is declared.
         let loaded = unsafe {
             self.call::<Load>(c"cuModuleLoadDataEx", |f| {
                 f(
                     &raw mut module,
                     text.as_ptr(),
-                    2,
+                    3,
                     options.as_mut_ptr(),
                     values.as_mut_ptr(),
                 )

@@ -62,6 +62,7 @@ pub(crate) fn may_call() -> bool {
 
 /// Returns true if this process is a child made by `fork` of a process that used CUDA.
 #[must_use]
+#[inline]
 pub fn is_inherited() -> bool {
     STATE.load(Ordering::SeqCst) & INHERITED != 0
 }

@@ -15,6 +15,19 @@ use crate::error::Result;
 use crate::memory::{BufferMemory, BufferMemoryMut};
 use crate::{operations, transfer};
 
+/// The buffer itself, for downcasts.
+macro_rules! as_any {
+    () => {
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+
+        fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+            self
+        }
+    };
+}
+
 #[doc = include_str!("buffer.md")]
 pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// The number of elements.

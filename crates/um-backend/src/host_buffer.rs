@@ -1,6 +1,5 @@
 //! Buffers in plain memory of the CPU.
 
-use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 
@@ -119,12 +118,6 @@ impl<T: Element> Clone for HostBuffer<T> {
     }
 }
 
-impl<T: Element + PartialEq> PartialEq for HostBuffer<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
 impl<T: Element> fmt::Debug for HostBuffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostBuffer")
@@ -199,11 +192,5 @@ impl<T: Element> Buffer<T> for HostBuffer<T> {
         Ok(())
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    as_any!();
 }

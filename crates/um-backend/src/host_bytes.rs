@@ -1,7 +1,5 @@
 //! Plain memory of the CPU that is aligned for elements of any type.
 
-use std::any::Any;
-
 use bytemuck::{Pod, Zeroable};
 
 use cuda_um::Device;
@@ -60,11 +58,5 @@ impl Buffer<u8> for HostBytes {
         Ok(Box::new(Self::zeroed(len)?))
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    as_any!();
 }

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod backend;
+#[macro_use]
 mod buffer;
 mod captured;
 pub mod config;
@@ -58,20 +59,16 @@ struct Variance;
 
 /// The safe layer below, for kernels, streams and memory resources.
 pub use cuda_um;
-/// The buffers, guards, hints and captures of the safe layer below.
+/// The buffers, guards and hints of the safe layer below.
 pub use cuda_um::{
     Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,
-    PinnedBuffer, PrefetchBatch, Recording, Scalar, Stream, UnifiedBuffer, constant,
-    managed::MemoryAdvice,
+    PinnedBuffer, PrefetchBatch, Stream, UnifiedBuffer, managed::MemoryAdvice,
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]
 pub use cuda_um_sim as sim;
 /// Elements: `f16` and `bf16`.
 pub use half;
-/// Automatic prefetch of loops.
-#[cfg(feature = "auto-prefetch")]
-pub use um_auto as auto;
 /// The kernels of um-kernels: `?` converts their error to a [`CudaError`].
 #[cfg(feature = "kernels")]
 pub use um_kernels as kernels;

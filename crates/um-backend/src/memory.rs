@@ -1,6 +1,5 @@
 //! The memory behind a `dyn Buffer`, for kernels and for copies between implementations, and the buffers of `cuda_um` that have it.
 
-use std::any::Any;
 use std::ops::Range;
 
 use cuda_um::buffer::kind::Owned;
@@ -73,13 +72,7 @@ impl<T: Element, K: Owned> Buffer<T> for Memory<T, K> {
         self.name()
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    as_any!();
 }
 
 impl<'a, T: Element> BufferMemory<'a, T> {

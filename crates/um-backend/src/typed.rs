@@ -1,6 +1,5 @@
 //! The bytes of an erased buffer as elements of a type.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -61,13 +60,7 @@ impl<T: Element> Buffer<T> for Typed<T> {
         Ok(Box::new(Self::wrap(self.bytes.clone_empty(bytes)?)))
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    as_any!();
 
     fn set_name(&mut self, name: &str) {
         self.bytes.set_name(name);

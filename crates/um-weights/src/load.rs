@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, Builder};
 
+use um_backend::cuda_um::buffer::FileRead;
 use um_backend::cuda_um::{Placement, UnifiedBuffer, UnifiedOptions};
 use um_backend::memory::BufferMemoryMut;
 use um_backend::{
@@ -13,6 +14,7 @@ use um_backend::{
 
 use crate::each::{StopOnDrop, no_thread};
 use crate::error::{Error, Result};
+use crate::info::TensorInfo;
 use crate::map::mapped;
 use crate::options::LoadOptions;
 use crate::plan::{Group, Left, Plan, Wanted};
@@ -46,9 +48,16 @@ impl Job {
         options: &LoadOptions,
         most_untaken: usize,
     ) -> Result<Self> {
-        let (mut plan, mut wanted) = Plan::new(opened, options, most_untaken)?;
         let device: &Device = backend.device();
-        let (is_unified, capabilities) = (kind == BufferKind::Unified, device.capabilities());
+        let is_unified = kind == BufferKind::Unified;
+        let is_system = is_unified && !options.is_managed && is_one_memory(device);
+        if !is_system && !options.is_mapped {
+            // Beside the plan and the first allocations. A batch is at least as large as what fills the pinned memory.
+            let bytes = opened.tensors.iter().map(TensorInfo::size_bytes).sum();
+            FileRead::prepare(device, bytes);
+        }
+        let (mut plan, mut wanted) = Plan::new(opened, options, most_untaken)?;
+        let capabilities = device.capabilities();
         let maps = options.is_mapped
             && !options.is_managed
             && is_unified
@@ -57,7 +66,6 @@ impl Job {
             true => mapped(&mut plan, &mut wanted, device)?,
             false => Vec::new(),
         };
-        let is_system = is_unified && !options.is_managed && is_one_memory(device);
         let migrates = is_unified && !is_system && capabilities.concurrent_managed_access;
         let stream = migrates.then(|| device.create_stream()).transpose();
         Ok(Self {

@@ -50,7 +50,7 @@ pub fn rsqrt(a: f32, ftz: bool) -> f32 {
 }
 
 /// `rcp.approx.ftz.f64`, `rsqrt.approx.ftz.f64`: only the upper 32 bits of operand and result are used.
-pub fn coarse(a: f64, function: impl Fn(f64) -> f64) -> f64 {
+fn coarse(a: f64, function: impl Fn(f64) -> f64) -> f64 {
     let exact = function(f64::from_bits(a.to_bits() & !0xffff_ffff).flush(true)).flush(true);
     if exact.is_nan() {
         f64::from_bits(soft::F64.nan() & !0xffff_ffff)

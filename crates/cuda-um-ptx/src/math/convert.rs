@@ -1,8 +1,8 @@
 //! Conversions: `cvt` and `cvt.pack` (9.7.9.21, 9.7.9.22).
 
-use super::float::{self, Bf16, F16, Float};
+use super::float::{Bf16, F16, Float};
 use super::soft::{self, Format, Number};
-use super::{Mode, Round, Type};
+use super::{Round, Type};
 
 /// The modifiers of `cvt`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ pub fn cvt(a: u64, from: Type, to: Type, rules: Rules) -> u64 {
         (Type::F32, Type::S32, Round::Zero) if plain => (f32::from_bits(word) as i32 as u32).into(),
         (Type::F32, Type::U32, Round::Zero) if plain => (f32::from_bits(word) as u32).into(),
         (Type::F16, Type::F32, _) if plain => narrow(F16(a as u16)),
-        (Type::Bf16, Type::F32, _) if plain => narrow(Bf16(a as u16)),
+        (Type::Bf16, Type::F32, _) if plain => (a & 0xffff) << 16,
         (Type::F32, Type::F16, Round::Near) if plain => {
             F16::near(f32::from_bits(word).into()).bits()
         }
@@ -141,20 +141,22 @@ fn general(a: u64, from: Type, to: Type, rules: Rules) -> u64 {
             ) as u64
         }
         (Kind::Float(format), Kind::Float(target)) => {
-            let a = source(a, from, rules.ftz);
+            // As the device, rounding to f16 sees what `.ftz` flushes elsewhere.
+            let a = source(a, from, rules.ftz && to != Type::F16);
             let negative = a & format.sign() != 0;
             if format.is_nan(a) {
                 return match to {
                     _ if rules.sat => 0,
-                    // The payload of f32 moves to the upper bits.
-                    Type::F64 if from == Type::F32 => {
-                        u64::from(negative) << 63
-                            | target.infinity()
-                            | 1 << 51
-                            | (a & ((1 << 23) - 1)) << 29
+                    Type::F64 if from == Type::F32 && rules.ftz => (target.nan() >> 29) << 29,
+                    // From and to f64, sign and payload are kept.
+                    _ if from == Type::F64 || to == Type::F64 => {
+                        let payload = (a & ((1 << format.fraction) - 1)) << (52 - format.fraction);
+                        let sign = if negative { target.sign() } else { 0 };
+                        let quiet = 1 << (target.fraction - 1);
+                        sign | target.infinity() | quiet | payload >> (52 - target.fraction)
                     }
-                    Type::F64 if from == Type::F64 => a | 1 << 51,
-                    Type::Tf32 => soft::F32.nan(),
+                    Type::Tf32 if rules.round == Round::Away => a & !0x1fff,
+                    Type::Tf32 => target.nan() << 13,
                     _ => target.nan(),
                 };
             }
@@ -172,11 +174,9 @@ fn general(a: u64, from: Type, to: Type, rules: Rules) -> u64 {
                 );
             }
             let mut number = Number::unpack(format, a);
-            if rules.integer {
-                if number.exponent < 0 {
-                    number.significand = number.to_integer(rules.round).unsigned_abs();
-                    number.exponent = 0;
-                }
+            if rules.integer && number.exponent < 0 {
+                number.significand = number.to_integer(rules.round).unsigned_abs();
+                number.exponent = 0;
             }
             to_float(number, to, target, rules)
         }
@@ -254,16 +254,4 @@ pub fn cvt_pack(a: u32, b: u32, c: u32, to: Type) -> u32 {
     let mask = (1_u64 << bits) - 1;
     let clamped = |value: u32| clamp(i128::from(value as i32), bits, signed) as u64 & mask;
     (u64::from(c) << (2 * bits) | clamped(a) << bits | clamped(b)) as u32
-}
-
-/// `cvt.rn.f32` of f16 or bf16 arithmetic with mixed types (9.7.5): the operand as f32.
-pub fn widen<F: Float>(a: F, ftz: bool) -> f32 {
-    float::add(
-        f32::from_bits(narrow(a) as u32),
-        -0.0,
-        Mode {
-            ftz,
-            ..Mode::default()
-        },
-    )
 }

@@ -195,7 +195,7 @@ pub fn add_odd(a: f64, b: f64) -> f64 {
     let bits = sum.to_bits();
     // Toward the exact value: by one unit up in magnitude if the error has the sign of the sum, otherwise down.
     let outward = (error > 0.0) == (sum > 0.0);
-    let odd = if bits & 1 == 1 || !(error.abs() > 0.0) || !sum.is_finite() {
+    let odd = if bits & 1 == 1 || error == 0.0 || !sum.is_finite() {
         bits
     } else if outward {
         bits + 1
@@ -203,6 +203,27 @@ pub fn add_odd(a: f64, b: f64) -> f64 {
         bits - 1
     };
     f64::from_bits(odd)
+}
+
+/// With `.ftz` a result is subnormal, too, if it is the least normal number only because subnormal numbers have fewer bits: rounded to
+/// as many bits as a normal one, the exact value is below it.
+#[inline(always)]
+fn tiny<F: Float>(value: F, mode: Mode, exact: impl FnOnce() -> f64) -> F {
+    let fraction = F::FORMAT.fraction;
+    if !mode.ftz || value.bits() & F::FORMAT.nan() != 1 << fraction {
+        return value;
+    }
+    let (least, exact) = (value.to_f64().abs(), exact().abs());
+    let below = |bits: u32| least - least * 0.5_f64.powi(bits as i32);
+    let zero = match mode.round {
+        Round::Near => exact < below(fraction + 2),
+        _ => exact <= below(fraction + 1),
+    };
+    if zero {
+        F::from_bits(value.bits() & F::FORMAT.sign())
+    } else {
+        value
+    }
 }
 
 /// A NaN becomes the one that the device returns for these operands.
@@ -223,7 +244,8 @@ fn finish<F: Float>(value: F, operands: [F; 3], mode: Mode) -> F {
     F::from_bits(bits)
 }
 
-/// The canonical NaN; of f64 the first operand that is a NaN, made quiet, or the default one (9.7.3: payloads are supported for f64).
+/// The canonical NaN; of f64 the second, third or first operand that is a NaN, made quiet, or the default one (9.7.3: payloads are
+/// supported for f64).
 #[inline(always)]
 fn nan_of<F: Float>(operands: [F; 3]) -> u64 {
     if F::FORMAT != soft::F64 {
@@ -231,7 +253,8 @@ fn nan_of<F: Float>(operands: [F; 3]) -> u64 {
     }
     let quiet = 1 << (F::FORMAT.fraction - 1);
     let default = F::FORMAT.sign() | F::FORMAT.infinity() | quiet;
-    operands.into_iter().rev().fold(default, |bits, operand| {
+    let [a, b, c] = operands;
+    [a, c, b].into_iter().fold(default, |bits, operand| {
         if operand.is_nan() {
             operand.bits() | quiet
         } else {
@@ -266,33 +289,34 @@ pub fn sub<F: Float>(a: F, b: F, mode: Mode) -> F {
 #[inline(always)]
 pub fn mul<F: Float>(a: F, b: F, mode: Mode) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
-    if mode.round == Round::Near {
-        return finish(a.mul_near(b), [a, b, b], mode);
-    }
-    // A zero of the product's sign as the addend keeps the sign of a product of zero.
-    let zero = F::from_bits((a.bits() ^ b.bits()) & F::FORMAT.sign());
-    finish(directed(a, b, zero, mode.round), [a, b, b], mode)
+    let product = if mode.round == Round::Near {
+        a.mul_near(b)
+    } else {
+        // A zero of the product's sign as the addend keeps the sign of a product of zero.
+        let zero = F::from_bits((a.bits() ^ b.bits()) & F::FORMAT.sign());
+        directed(a, b, zero, mode.round)
+    };
+    let exact = || a.to_f64() * b.to_f64();
+    finish(tiny(product, mode, exact), [a, b, b], mode)
 }
 
 /// `fma`, `mad`: 9.7.3.6, 9.7.3.7, 9.7.4.4. (`mad` of f32 is a `fma` since sm_20.)
 #[inline(always)]
 pub fn fma<F: Float>(a: F, b: F, c: F, mode: Mode) -> F {
     let (a, b, c) = (a.flush(mode.ftz), b.flush(mode.ftz), c.flush(mode.ftz));
-    finish(
-        if mode.round == Round::Near {
-            a.fma_near(b, c)
-        } else {
-            directed(a, b, c, mode.round)
-        },
-        [a, b, c],
-        mode,
-    )
+    let sum = if mode.round == Round::Near {
+        a.fma_near(b, c)
+    } else {
+        directed(a, b, c, mode.round)
+    };
+    let exact = || add_odd(a.to_f64() * b.to_f64(), c.to_f64());
+    finish(tiny(sum, mode, exact), [a, b, c], mode)
 }
 
-/// `fma.oob` (9.7.4.4): 0 if an operand is the NaN that marks an element out of bounds.
+/// `fma.oob` (9.7.4.4): 0 if an operand is the NaN that marks an element out of bounds, 0x7ff7 or 0xfff7 in both types.
 pub fn fma_oob<F: Float>(a: F, b: F, c: F, mode: Mode) -> F {
-    let oob = F::FORMAT.nan();
-    if a.bits() == oob || b.bits() == oob {
+    let oob = |value: F| value.bits() & F::FORMAT.nan() == 0x7ff7;
+    if oob(a) || oob(b) {
         F::from_bits(0)
     } else {
         fma(a, b, c, mode)
@@ -311,20 +335,19 @@ fn directed<F: Float>(a: F, b: F, c: F, round: Round) -> F {
 #[inline(always)]
 pub fn div<F: Float + std::ops::Div<Output = F>>(a: F, b: F, mode: Mode) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
-    let quotient = a / b;
     let finite = |value: F| {
         value.bits() & F::FORMAT.infinity() != F::FORMAT.infinity()
             && value.bits() & F::FORMAT.nan() != 0
     };
-    if mode.round == Round::Near || !finite(a) || !finite(b) {
-        return finish(quotient, [a, b, b], mode);
-    }
-    let exact = Number::unpack(F::FORMAT, a.bits()).div(Number::unpack(F::FORMAT, b.bits()));
-    finish(
-        F::from_bits(exact.round(F::FORMAT, mode.round)),
-        [a, b, b],
-        mode,
-    )
+    let quotient = if mode.round == Round::Near || !finite(a) || !finite(b) {
+        a / b
+    } else {
+        let exact = Number::unpack(F::FORMAT, a.bits()).div(Number::unpack(F::FORMAT, b.bits()));
+        F::from_bits(exact.round(F::FORMAT, mode.round))
+    };
+    let exact = || a.to_f64() / b.to_f64();
+    // The device divides in software, and looks at `a` first.
+    finish(tiny(quotient, mode, exact), [b, a, a], mode)
 }
 
 /// `rcp.rn` and the other roundings: 9.7.3.13.
@@ -437,7 +460,7 @@ pub enum Class {
     Subnormal,
 }
 
-/// `testp`: 9.7.3.1. A zero is neither normal nor subnormal.
+/// `testp`: 9.7.3.1. A zero is normal.
 pub fn testp<F: Float>(a: F, class: Class) -> bool {
     let (magnitude, infinity) = (a.bits() & F::FORMAT.nan(), F::FORMAT.infinity());
     match class {
@@ -445,7 +468,9 @@ pub fn testp<F: Float>(a: F, class: Class) -> bool {
         Class::Infinite => magnitude == infinity,
         Class::Number => magnitude <= infinity,
         Class::NotANumber => magnitude > infinity,
-        Class::Normal => magnitude < infinity && magnitude >> F::FORMAT.fraction != 0,
+        Class::Normal => {
+            magnitude < infinity && (magnitude >> F::FORMAT.fraction != 0 || magnitude == 0)
+        }
         Class::Subnormal => magnitude != 0 && magnitude & infinity == 0,
     }
 }
@@ -474,6 +499,7 @@ pub enum Compare {
 }
 
 /// A comparison of integers, or of floats that are flushed already. Integers have no comparison with `U`.
+#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN is meant")]
 #[inline(always)]
 pub fn compare<T: PartialOrd>(op: Compare, a: T, b: T) -> bool {
     let order = a.partial_cmp(&b);

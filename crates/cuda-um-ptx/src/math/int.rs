@@ -16,7 +16,7 @@ pub trait Int: Copy + Ord {
     fn sub_borrow(self, other: Self, borrow: bool) -> (Self, bool);
     /// `div` (9.7.1.8): all ones for a divisor of zero, as the device; the least number for the least by −1.
     fn div(self, other: Self) -> Self;
-    /// `rem` (9.7.1.9): the dividend for a divisor of zero, as the device; 0 for the least by −1.
+    /// `rem` (9.7.1.9): all ones for a divisor of zero, as the device; 0 for the least by −1.
     fn rem(self, other: Self) -> Self;
     /// `sad` (9.7.1.7): `addend + |a − b|`.
     fn sad(self, other: Self, addend: Self) -> Self;
@@ -28,6 +28,13 @@ pub trait Int: Copy + Ord {
     fn bfe(self, position: u32, length: u32) -> Self;
     /// `bfind` (9.7.1.17): the position of the highest bit that is not the sign; all ones if there is none.
     fn bfind(self, shift_amount: bool) -> u32;
+}
+
+/// The position and length of a bit field: the lower 8 bits; of 64-bit operands all of them, as the device, unlike 9.7.1.19.
+#[inline(always)]
+fn field(position: u32, length: u32, bits: u32) -> (u32, u32) {
+    let mask = if bits == 64 { u32::MAX } else { 0xff };
+    (position & mask, length & mask)
 }
 
 macro_rules! int {
@@ -62,7 +69,7 @@ macro_rules! int {
             }
             #[inline(always)]
             fn rem(self, other: Self) -> Self {
-                if other == 0 { self } else { self.wrapping_rem(other) }
+                if other == 0 { !other } else { self.wrapping_rem(other) }
             }
             #[inline(always)]
             fn sad(self, other: Self, addend: Self) -> Self {
@@ -78,14 +85,14 @@ macro_rules! int {
             }
             #[inline(always)]
             fn bfe(self, position: u32, length: u32) -> Self {
-                let (position, length) = (position & 0xff, length & 0xff);
+                let (position, length) = field(position, length, $type::BITS);
                 if length == 0 {
                     return 0;
                 }
                 // Above the highest bit, the field continues with the sign.
-                let field = Int::shr(self, position);
+                let bits = Int::shr(self, position);
                 let unused = $type::BITS.saturating_sub(length);
-                field << unused >> unused
+                bits << unused >> unused
             }
             #[inline(always)]
             fn bfind(self, shift_amount: bool) -> u32 {
@@ -125,7 +132,7 @@ pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {
             i64::from(value >> 8)
         }
     };
-    (extend(a) * extend(b) >> if high { 16 } else { 0 }) as u32
+    ((extend(a) * extend(b)) >> if high { 16 } else { 0 }) as u32
 }
 
 /// `mad24`: 9.7.1.6. `sat` is that of `mad24.hi.sat.s32`.
@@ -155,7 +162,7 @@ pub fn shf(low: u32, high: u32, by: u32, left: bool, clamp: bool) -> u32 {
 /// `bfi` (9.7.1.20) in the lower `bits` bits (32 or 64): `length` bits of `field` replace those of `base` at `position`.
 #[inline(always)]
 pub fn bfi(field: u64, base: u64, position: u32, length: u32, bits: u32) -> u64 {
-    let (position, length) = (position & 0xff, length & 0xff);
+    let (position, length) = self::field(position, length, bits);
     if length == 0 || position >= bits {
         return base;
     }

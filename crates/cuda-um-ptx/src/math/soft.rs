@@ -24,6 +24,7 @@ pub const E4M3: Format = Format {
 };
 
 impl Format {
+    #[inline(always)]
     const fn new(exponent: u32, fraction: u32) -> Self {
         Self {
             exponent,
@@ -32,16 +33,19 @@ impl Format {
         }
     }
 
+    #[inline(always)]
     pub const fn sign(self) -> u64 {
         1 << (self.exponent + self.fraction)
     }
 
     /// All bits of exponent and fraction: the NaN that NVIDIA's devices return for every format but f64.
+    #[inline(always)]
     pub const fn nan(self) -> u64 {
         self.sign() - 1
     }
 
     /// An exponent of ones; in a format without infinity the NaN.
+    #[inline(always)]
     pub const fn infinity(self) -> u64 {
         if self.no_infinity {
             self.nan()
@@ -50,14 +54,17 @@ impl Format {
         }
     }
 
+    #[inline(always)]
     pub const fn largest(self) -> u64 {
         self.infinity() - 1
     }
 
+    #[inline(always)]
     const fn bias(self) -> i32 {
         (1 << (self.exponent - 1)) - 1
     }
 
+    #[inline(always)]
     pub const fn is_nan(self, bits: u64) -> bool {
         let magnitude = bits & self.nan();
         magnitude > self.infinity() || self.no_infinity && magnitude == self.nan()

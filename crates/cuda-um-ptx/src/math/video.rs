@@ -120,32 +120,14 @@ pub fn scalar(op: Video, a: u32, b: u32, c: u32, mode: Scalar) -> u32 {
     if mode.sat {
         value = clamp(value, mode.into.map_or(32, |part| part.bits), mode.signed);
     }
-    let value = value as u32;
-    let order = |a: u32, b: u32| {
-        if mode.signed {
-            (a as i32).cmp(&(b as i32))
-        } else {
-            a.cmp(&b)
-        }
-    };
+    // The comparison sees all bits of the value.
+    let other = Part::ALL.of(c, mode.signed);
     let value = match mode.secondary {
         Secondary::None => value,
-        Secondary::Add => value.wrapping_add(c),
-        Secondary::Min => {
-            if order(value, c).is_lt() {
-                value
-            } else {
-                c
-            }
-        }
-        Secondary::Max => {
-            if order(value, c).is_gt() {
-                value
-            } else {
-                c
-            }
-        }
-    };
+        Secondary::Add => value + other,
+        Secondary::Min => value.min(other),
+        Secondary::Max => value.max(other),
+    } as u32;
     mode.into.map_or(value, |part| part.merge(value, c))
 }
 

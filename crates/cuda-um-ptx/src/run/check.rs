@@ -259,9 +259,9 @@ impl Worker<'_> {
         // Lanes of one instruction that write to one address do not race: one of them wins. So look first, record afterwards.
         let access = |lane: usize, first: u64, stamp: u32, epoch: u32| {
             let (address, end) = (located.addresses[lane], located.addresses[lane] + size);
-            let bytes = (0..4)
-                .filter(|byte| (address..end).contains(&(first + byte)))
-                .fold(0, |all, byte| all | 1 << byte);
+            // The word's bytes that are at or behind the address, and before the end.
+            let begin = address.saturating_sub(first).min(4);
+            let bytes = 0xf << begin & (1 << (end - first).min(4)) - 1;
             Access {
                 block: common.number as u32 + 1,
                 thread: (warp.index * 32 + lane as u32) as u16,
@@ -379,31 +379,32 @@ impl Worker<'_> {
                     None => continue,
                 },
             };
-            for byte in address - base..address - base + size {
+            // Eight bytes of memory at a time.
+            let (mut byte, end) = (address - base, address - base + size);
+            while byte < end {
+                let next = end.min((byte / 8 + 1) * 8);
+                let mask = ((1u16 << (next - byte)) - 1 << (byte % 8)) as u8;
                 // SAFETY: the access is within the region (or the block's shared memory), which has a bit for each byte.
                 let cell = unsafe { AtomicU8::from_ptr(bits.add(byte as usize / 8)) };
-                let bit = 1 << (byte % 8);
-                let is_written = cell.load(Ordering::Relaxed) & bit != 0;
-                if kind != Kind::Store && kind != Kind::StrongStore && !is_written {
+                byte = next;
+                if cell.load(Ordering::Relaxed) & mask == mask {
+                    continue;
+                }
+                if kind != Kind::Store && kind != Kind::StrongStore {
                     let text = if shared {
                         "a read of shared memory that no thread has written"
                     } else {
                         "a read of memory that nothing has written"
                     };
-                    let mut finding = self.grid.finding(
-                        FindingKind::Unwritten,
-                        pc,
-                        common.id,
-                        warp.index * 32 + lane as u32,
-                        text,
-                    );
+                    let thread = warp.index * 32 + lane as u32;
+                    let mut finding =
+                        self.grid
+                            .finding(FindingKind::Unwritten, pc, common.id, thread, text);
                     (finding.address, finding.bytes) = (Some(address), size as u32);
                     self.name_region(&mut finding, shared, address);
                     return Err(finding.into());
                 }
-                if !matches!(kind, Kind::Load | Kind::StrongLoad) && !is_written {
-                    cell.fetch_or(bit, Ordering::Relaxed);
-                }
+                cell.fetch_or(mask, Ordering::Relaxed);
             }
         }
         Ok(())

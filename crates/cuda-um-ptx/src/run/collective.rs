@@ -251,6 +251,15 @@ impl Worker<'_> {
                         ),
                     };
                     let from = if inside { from & 31 } else { lane };
+                    // A lane that the block does not have gives some value, which its partner may ignore.
+                    let thread = warp.index * 32 + from as u32;
+                    if self.checks.barriers && mask >> from & 1 == 0 && thread < grid.threads {
+                        let text = format!("reads from lane {from}, which does not take part");
+                        let at = warp.index * 32 + lane as u32;
+                        return Err(grid
+                            .finding(FindingKind::Barrier, pc, common.id, at, text)
+                            .into());
+                    }
                     set(warp, d, lane, values[from]);
                     if let Some(p) = p {
                         set(warp, p, lane, inside.into());

@@ -177,148 +177,60 @@ fn put<T: Copy>(d: &mut [T; 32], part: usize, values: [T; 8], mask: u32) {
     }
 }
 
-#[inline(always)]
-fn one<A: Copy>(file: &mut [[A; 32]], inst: &Inst, mask: u32, f: impl Fn(A) -> A) {
-    for part in 0..4 {
-        let a = eight(&file[inst.a as usize], part);
-        put(&mut file[inst.d as usize], part, a.map(&f), mask);
-    }
+/// `d = value` for lanes `a`, `b` and `c` of the files that are named; closures would not be inlined.
+macro_rules! lanes {
+    ($d:expr, $inst:expr, $mask:expr, $value:expr, $($lane:ident $file:expr, $slot:ident);+) => {
+        for part in 0..4 {
+            $(let $lane = eight(&$file[$inst.$slot as usize], part);)+
+            let mut values = eight(&$d[$inst.d as usize], part);
+            for i in 0..8 {
+                $(let $lane = $lane[i];)+
+                values[i] = $value;
+            }
+            put(&mut $d[$inst.d as usize], part, values, $mask);
+        }
+    };
 }
 
-#[inline(always)]
-fn two<A: Copy>(file: &mut [[A; 32]], inst: &Inst, mask: u32, f: impl Fn(A, A) -> A) {
-    for part in 0..4 {
-        let (a, b) = (
-            eight(&file[inst.a as usize], part),
-            eight(&file[inst.b as usize], part),
-        );
-        put(
-            &mut file[inst.d as usize],
-            part,
-            std::array::from_fn(|i| f(a[i], b[i])),
-            mask,
-        );
-    }
+macro_rules! one {
+    ($file:expr, $inst:expr, $mask:expr, |$a:ident| $value:expr) => { lanes!($file, $inst, $mask, $value, $a $file, a) };
 }
 
-#[inline(always)]
-fn three<A: Copy>(file: &mut [[A; 32]], inst: &Inst, mask: u32, f: impl Fn(A, A, A) -> A) {
-    for part in 0..4 {
-        let (a, b) = (
-            eight(&file[inst.a as usize], part),
-            eight(&file[inst.b as usize], part),
-        );
-        let c = eight(&file[inst.c as usize], part);
-        put(
-            &mut file[inst.d as usize],
-            part,
-            std::array::from_fn(|i| f(a[i], b[i], c[i])),
-            mask,
-        );
-    }
+macro_rules! two {
+    ($file:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident| $value:expr) => { lanes!($file, $inst, $mask, $value, $a $file, a; $b $file, b) };
 }
 
-/// From one file to the other.
-#[inline(always)]
-fn across<A: Copy, D: Copy>(
-    from: &[[A; 32]],
-    to: &mut [[D; 32]],
-    inst: &Inst,
-    mask: u32,
-    f: impl Fn(A, A) -> D,
-) {
-    for part in 0..4 {
-        let (a, b) = (
-            eight(&from[inst.a as usize], part),
-            eight(&from[inst.b as usize], part),
-        );
-        put(
-            &mut to[inst.d as usize],
-            part,
-            std::array::from_fn(|i| f(a[i], b[i])),
-            mask,
-        );
-    }
+macro_rules! three {
+    ($file:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident, $c:ident| $value:expr) => {
+        lanes!($file, $inst, $mask, $value, $a $file, a; $b $file, b; $c $file, c)
+    };
 }
 
-#[inline(always)]
-fn wide_mad(
-    words: &[[u32; 32]],
-    longs: &mut [[u64; 32]],
-    inst: &Inst,
-    mask: u32,
-    f: impl Fn(u32, u32, u64) -> u64,
-) {
-    for part in 0..4 {
-        let (a, b) = (
-            eight(&words[inst.a as usize], part),
-            eight(&words[inst.b as usize], part),
-        );
-        let c = eight(&longs[inst.c as usize], part);
-        put(
-            &mut longs[inst.d as usize],
-            part,
-            std::array::from_fn(|i| f(a[i], b[i], c[i])),
-            mask,
-        );
-    }
+macro_rules! float {
+    ($file:expr, $inst:expr, $mask:expr, $type:ty, |$($lane:ident $slot:ident),+| $value:expr) => {
+        lanes!($file, $inst, $mask, { $(let $lane = <$type>::from_bits($lane);)+ ($value).to_bits() }, $($lane $file, $slot);+)
+    };
 }
 
 /// A comparison: a bit for each lane; `c` negates it.
-#[inline(always)]
-fn test<A: Copy>(
-    file: &[[A; 32]],
-    preds: &mut [u32],
-    inst: &Inst,
-    mask: u32,
-    f: impl Fn(A, A) -> bool,
-) {
-    let mut bits = 0;
-    for part in 0..4 {
-        let (a, b) = (
-            eight(&file[inst.a as usize], part),
-            eight(&file[inst.b as usize], part),
-        );
-        for i in 0..8 {
-            bits |= u32::from(f(a[i], b[i])) << (part * 8 + i);
+macro_rules! test {
+    ($file:expr, $preds:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident| $value:expr) => {{
+        let mut bits = 0;
+        for part in 0..4 {
+            let (a, b) = (
+                eight(&$file[$inst.a as usize], part),
+                eight(&$file[$inst.b as usize], part),
+            );
+            let mut byte = 0;
+            for i in 0..8 {
+                let ($a, $b) = (a[i], b[i]);
+                byte |= u32::from($value) << i;
+            }
+            bits |= byte << (8 * part);
         }
-    }
-    let d = &mut preds[inst.d as usize];
-    *d = *d & !mask | (bits ^ inst.c.wrapping_neg()) & mask;
-}
-
-#[inline(always)]
-fn select<A: Copy>(file: &mut [[A; 32]], chooser: u32, inst: &Inst, mask: u32) {
-    for part in 0..4 {
-        let (a, b) = (
-            eight(&file[inst.a as usize], part),
-            eight(&file[inst.b as usize], part),
-        );
-        put(
-            &mut file[inst.d as usize],
-            part,
-            std::array::from_fn(|i| {
-                if chooser >> (part * 8 + i) & 1 != 0 {
-                    a[i]
-                } else {
-                    b[i]
-                }
-            }),
-            mask,
-        );
-    }
-}
-
-#[inline(always)]
-fn f2(f: impl Fn(f32, f32) -> f32) -> impl Fn(u32, u32) -> u32 {
-    #[inline(always)]
-    move |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits()
-}
-
-#[inline(always)]
-fn d2(f: impl Fn(f64, f64) -> f64) -> impl Fn(u64, u64) -> u64 {
-    #[inline(always)]
-    move |a, b| f(f64::from_bits(a), f64::from_bits(b)).to_bits()
+        let d = &mut $preds[$inst.d as usize];
+        *d = *d & !$mask | (bits ^ $inst.c.wrapping_neg()) & $mask;
+    }};
 }
 
 #[inline(always)]
@@ -375,142 +287,155 @@ fn execute(
             &mut warp.preds[..],
         );
         match inst.code {
-            Code::MovW => one(words, inst, mask, |a| a),
-            Code::MovL => one(longs, inst, mask, |a| a),
-            Code::AddW => two(words, inst, mask, u32::wrapping_add),
-            Code::SubW => two(words, inst, mask, u32::wrapping_sub),
-            Code::MulW => two(words, inst, mask, u32::wrapping_mul),
-            Code::MadW => three(words, inst, mask, |a, b, c| {
-                a.wrapping_mul(b).wrapping_add(c)
+            Code::MovW => one!(words, inst, mask, |a| a),
+            Code::MovL => one!(longs, inst, mask, |a| a),
+            Code::AddW => two!(words, inst, mask, |a, b| a.wrapping_add(b)),
+            Code::SubW => two!(words, inst, mask, |a, b| a.wrapping_sub(b)),
+            Code::MulW => two!(words, inst, mask, |a, b| a.wrapping_mul(b)),
+            Code::MadW => three!(words, inst, mask, |a, b, c| a
+                .wrapping_mul(b)
+                .wrapping_add(c)),
+            Code::AndW => two!(words, inst, mask, |a, b| a & b),
+            Code::OrW => two!(words, inst, mask, |a, b| a | b),
+            Code::XorW => two!(words, inst, mask, |a, b| a ^ b),
+            Code::NotW => one!(words, inst, mask, |a| !a),
+            Code::ShlW => two!(words, inst, mask, |a, b| if b < 32 {
+                a << (b & 31)
+            } else {
+                0
             }),
-            Code::AndW => two(words, inst, mask, |a, b| a & b),
-            Code::OrW => two(words, inst, mask, |a, b| a | b),
-            Code::XorW => two(words, inst, mask, |a, b| a ^ b),
-            Code::NotW => one(words, inst, mask, |a| !a),
-            Code::ShlW => two(
+            Code::ShrW => two!(words, inst, mask, |a, b| if b < 32 {
+                a >> (b & 31)
+            } else {
+                0
+            }),
+            Code::ShrS => two!(
                 words,
                 inst,
                 mask,
-                |a, b| if b < 32 { a << (b & 31) } else { 0 },
+                |a, b| (a as i32 >> (if b < 31 { b } else { 31 })) as u32
             ),
-            Code::ShrW => two(
-                words,
-                inst,
-                mask,
-                |a, b| if b < 32 { a >> (b & 31) } else { 0 },
-            ),
-            Code::ShrS => two(words, inst, mask, |a, b| (a as i32 >> b.min(31)) as u32),
-            Code::MinW => two(words, inst, mask, u32::min),
-            Code::MaxW => two(words, inst, mask, u32::max),
-            Code::MinS => two(words, inst, mask, |a, b| (a as i32).min(b as i32) as u32),
-            Code::MaxS => two(words, inst, mask, |a, b| (a as i32).max(b as i32) as u32),
-            Code::AddL => two(longs, inst, mask, u64::wrapping_add),
-            Code::SubL => two(longs, inst, mask, u64::wrapping_sub),
-            Code::MulL => two(longs, inst, mask, u64::wrapping_mul),
-            Code::MadL => three(longs, inst, mask, |a, b, c| {
-                a.wrapping_mul(b).wrapping_add(c)
+            Code::MinW => two!(words, inst, mask, |a, b| if a < b { a } else { b }),
+            Code::MaxW => two!(words, inst, mask, |a, b| if a > b { a } else { b }),
+            Code::MinS => two!(words, inst, mask, |a, b| if (a as i32) < b as i32 {
+                a
+            } else {
+                b
             }),
-            Code::AndL => two(longs, inst, mask, |a, b| a & b),
-            Code::OrL => two(longs, inst, mask, |a, b| a | b),
-            Code::XorL => two(longs, inst, mask, |a, b| a ^ b),
-            Code::NotL => one(longs, inst, mask, |a| !a),
-            Code::ShlL | Code::ShrL => {
-                let left = inst.code == Code::ShlL;
-                for part in 0..4 {
-                    let (a, b) = (
-                        eight(&longs[inst.a as usize], part),
-                        eight(&words[inst.b as usize], part),
-                    );
-                    let by = |i: usize| u64::from(b[i] & 63);
-                    let values: [u64; 8] = match left {
-                        true => std::array::from_fn(|i| if b[i] < 64 { a[i] << by(i) } else { 0 }),
-                        false => std::array::from_fn(|i| if b[i] < 64 { a[i] >> by(i) } else { 0 }),
-                    };
-                    put(&mut longs[inst.d as usize], part, values, mask);
+            Code::MaxS => two!(words, inst, mask, |a, b| if a as i32 > b as i32 {
+                a
+            } else {
+                b
+            }),
+            Code::AddL => two!(longs, inst, mask, |a, b| a.wrapping_add(b)),
+            Code::SubL => two!(longs, inst, mask, |a, b| a.wrapping_sub(b)),
+            Code::MulL => two!(longs, inst, mask, |a, b| a.wrapping_mul(b)),
+            Code::MadL => three!(longs, inst, mask, |a, b, c| a
+                .wrapping_mul(b)
+                .wrapping_add(c)),
+            Code::AndL => two!(longs, inst, mask, |a, b| a & b),
+            Code::OrL => two!(longs, inst, mask, |a, b| a | b),
+            Code::XorL => two!(longs, inst, mask, |a, b| a ^ b),
+            Code::NotL => one!(longs, inst, mask, |a| !a),
+            Code::ShlL => {
+                lanes!(longs, inst, mask, if b < 64 { a << (b & 63) } else { 0 }, a longs, a; b words, b)
+            }
+            Code::ShrL => {
+                lanes!(longs, inst, mask, if b < 64 { a >> (b & 63) } else { 0 }, a longs, a; b words, b)
+            }
+            Code::MinL => two!(longs, inst, mask, |a, b| if a < b { a } else { b }),
+            Code::MaxL => two!(longs, inst, mask, |a, b| if a > b { a } else { b }),
+            Code::WideW => {
+                lanes!(longs, inst, mask, u64::from(a) * u64::from(b), a words, a; b words, b)
+            }
+            Code::WideS => {
+                lanes!(longs, inst, mask, (i64::from(a as i32) * i64::from(b as i32)) as u64, a words, a; b words, b)
+            }
+            Code::WideMadW => {
+                lanes!(longs, inst, mask, (u64::from(a) * u64::from(b)).wrapping_add(c), a words, a; b words, b; c longs, c)
+            }
+            Code::WideMadS => {
+                lanes!(longs, inst, mask, ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c), a words, a; b words, b; c longs, c)
+            }
+            Code::Extend => lanes!(longs, inst, mask, u64::from(a), a words, a),
+            Code::ExtendS => lanes!(longs, inst, mask, i64::from(a as i32) as u64, a words, a),
+            Code::Low => lanes!(words, inst, mask, a as u32, a longs, a),
+            Code::High => lanes!(words, inst, mask, (a >> 32) as u32, a longs, a),
+            Code::Join => {
+                lanes!(longs, inst, mask, u64::from(b) << 32 | u64::from(a), a words, a; b words, b)
+            }
+            Code::AddF => float!(words, inst, mask, f32, |a a, b b| float::add(a, b, MODE)),
+            Code::SubF => float!(words, inst, mask, f32, |a a, b b| float::sub(a, b, MODE)),
+            Code::MulF => float!(words, inst, mask, f32, |a a, b b| float::mul(a, b, MODE)),
+            Code::FmaF => float!(words, inst, mask, f32, |a a, b b, c c| float::fma(a, b, c, MODE)),
+            Code::MinF => float!(words, inst, mask, f32, |a a, b b| float::min(a, b, EXTREME)),
+            Code::MaxF => float!(words, inst, mask, f32, |a a, b b| float::max(a, b, EXTREME)),
+            Code::NegF => one!(words, inst, mask, |a| a ^ 1 << 31),
+            Code::AbsF => one!(words, inst, mask, |a| a & !(1 << 31)),
+            Code::AddD => float!(longs, inst, mask, f64, |a a, b b| float::add(a, b, MODE)),
+            Code::SubD => float!(longs, inst, mask, f64, |a a, b b| float::sub(a, b, MODE)),
+            Code::MulD => float!(longs, inst, mask, f64, |a a, b b| float::mul(a, b, MODE)),
+            Code::FmaD => float!(longs, inst, mask, f64, |a a, b b, c c| float::fma(a, b, c, MODE)),
+            Code::FloatS => one!(words, inst, mask, |a| (a as i32 as f32).to_bits()),
+            Code::FloatW => one!(words, inst, mask, |a| (a as f32).to_bits()),
+            Code::HalfF => one!(words, inst, mask, |a| convert::cvt(
+                a.into(),
+                Type::F16,
+                Type::F32,
+                Rules::default()
+            ) as u32),
+            Code::EqW => test!(words, preds, inst, mask, |a, b| a == b),
+            Code::LtW => test!(words, preds, inst, mask, |a, b| a < b),
+            Code::LeW => test!(words, preds, inst, mask, |a, b| a <= b),
+            Code::LtS => test!(words, preds, inst, mask, |a, b| (a as i32) < b as i32),
+            Code::LeS => test!(words, preds, inst, mask, |a, b| a as i32 <= b as i32),
+            Code::EqL => test!(longs, preds, inst, mask, |a, b| a == b),
+            Code::LtL => test!(longs, preds, inst, mask, |a, b| a < b),
+            Code::LeL => test!(longs, preds, inst, mask, |a, b| a <= b),
+            Code::LtLS => test!(longs, preds, inst, mask, |a, b| (a as i64) < b as i64),
+            Code::LeLS => test!(longs, preds, inst, mask, |a, b| a as i64 <= b as i64),
+            Code::EqF => test!(words, preds, inst, mask, |a, b| f32::from_bits(a)
+                == f32::from_bits(b)),
+            Code::LtF => test!(words, preds, inst, mask, |a, b| f32::from_bits(a)
+                < f32::from_bits(b)),
+            Code::LeF => test!(words, preds, inst, mask, |a, b| f32::from_bits(a)
+                <= f32::from_bits(b)),
+            Code::EqD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
+                == f64::from_bits(b)),
+            Code::LtD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
+                < f64::from_bits(b)),
+            Code::LeD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
+                <= f64::from_bits(b)),
+            Code::SelW | Code::SelL => {
+                let chooser = preds[inst.c as usize];
+                if inst.code == Code::SelW {
+                    let mut value = words[inst.b as usize];
+                    (0..4).for_each(|part| {
+                        put(
+                            &mut value,
+                            part,
+                            eight(&words[inst.a as usize], part),
+                            chooser,
+                        )
+                    });
+                    (0..4).for_each(|part| {
+                        put(&mut words[inst.d as usize], part, eight(&value, part), mask)
+                    });
+                } else {
+                    let mut value = longs[inst.b as usize];
+                    (0..4).for_each(|part| {
+                        put(
+                            &mut value,
+                            part,
+                            eight(&longs[inst.a as usize], part),
+                            chooser,
+                        )
+                    });
+                    (0..4).for_each(|part| {
+                        put(&mut longs[inst.d as usize], part, eight(&value, part), mask)
+                    });
                 }
             }
-            Code::MinL => two(longs, inst, mask, u64::min),
-            Code::MaxL => two(longs, inst, mask, u64::max),
-            Code::WideW => across(words, longs, inst, mask, |a, b| u64::from(a) * u64::from(b)),
-            Code::WideS => across(words, longs, inst, mask, |a, b| {
-                (i64::from(a as i32) * i64::from(b as i32)) as u64
-            }),
-            Code::WideMadW => wide_mad(words, longs, inst, mask, |a, b, c| {
-                (u64::from(a) * u64::from(b)).wrapping_add(c)
-            }),
-            Code::WideMadS => wide_mad(words, longs, inst, mask, |a, b, c| {
-                ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c)
-            }),
-            Code::Extend => across(words, longs, inst, mask, |a, _| a.into()),
-            Code::ExtendS => across(words, longs, inst, mask, |a, _| i64::from(a as i32) as u64),
-            Code::Low => across(longs, words, inst, mask, |a, _| a as u32),
-            Code::High => across(longs, words, inst, mask, |a, _| (a >> 32) as u32),
-            Code::Join => across(words, longs, inst, mask, |a, b| {
-                u64::from(b) << 32 | u64::from(a)
-            }),
-            Code::AddF => two(words, inst, mask, f2(|a, b| float::add(a, b, MODE))),
-            Code::SubF => two(words, inst, mask, f2(|a, b| float::sub(a, b, MODE))),
-            Code::MulF => two(words, inst, mask, f2(|a, b| float::mul(a, b, MODE))),
-            Code::FmaF => three(words, inst, mask, |a, b, c| {
-                float::fma(
-                    f32::from_bits(a),
-                    f32::from_bits(b),
-                    f32::from_bits(c),
-                    MODE,
-                )
-                .to_bits()
-            }),
-            Code::MinF => two(words, inst, mask, f2(|a, b| float::min(a, b, EXTREME))),
-            Code::MaxF => two(words, inst, mask, f2(|a, b| float::max(a, b, EXTREME))),
-            Code::NegF => one(words, inst, mask, |a| a ^ 1 << 31),
-            Code::AbsF => one(words, inst, mask, |a| a & !(1 << 31)),
-            Code::AddD => two(longs, inst, mask, d2(|a, b| float::add(a, b, MODE))),
-            Code::SubD => two(longs, inst, mask, d2(|a, b| float::sub(a, b, MODE))),
-            Code::MulD => two(longs, inst, mask, d2(|a, b| float::mul(a, b, MODE))),
-            Code::FmaD => three(longs, inst, mask, |a, b, c| {
-                float::fma(
-                    f64::from_bits(a),
-                    f64::from_bits(b),
-                    f64::from_bits(c),
-                    MODE,
-                )
-                .to_bits()
-            }),
-            Code::FloatS => one(words, inst, mask, |a| (a as i32 as f32).to_bits()),
-            Code::FloatW => one(words, inst, mask, |a| (a as f32).to_bits()),
-            Code::HalfF => one(words, inst, mask, |a| {
-                convert::cvt(a.into(), Type::F16, Type::F32, Rules::default()) as u32
-            }),
-            Code::EqW => test(words, preds, inst, mask, |a, b| a == b),
-            Code::LtW => test(words, preds, inst, mask, |a, b| a < b),
-            Code::LeW => test(words, preds, inst, mask, |a, b| a <= b),
-            Code::LtS => test(words, preds, inst, mask, |a, b| (a as i32) < b as i32),
-            Code::LeS => test(words, preds, inst, mask, |a, b| a as i32 <= b as i32),
-            Code::EqL => test(longs, preds, inst, mask, |a, b| a == b),
-            Code::LtL => test(longs, preds, inst, mask, |a, b| a < b),
-            Code::LeL => test(longs, preds, inst, mask, |a, b| a <= b),
-            Code::LtLS => test(longs, preds, inst, mask, |a, b| (a as i64) < b as i64),
-            Code::LeLS => test(longs, preds, inst, mask, |a, b| a as i64 <= b as i64),
-            Code::EqF => test(words, preds, inst, mask, |a, b| {
-                f32::from_bits(a) == f32::from_bits(b)
-            }),
-            Code::LtF => test(words, preds, inst, mask, |a, b| {
-                f32::from_bits(a) < f32::from_bits(b)
-            }),
-            Code::LeF => test(words, preds, inst, mask, |a, b| {
-                f32::from_bits(a) <= f32::from_bits(b)
-            }),
-            Code::EqD => test(longs, preds, inst, mask, |a, b| {
-                f64::from_bits(a) == f64::from_bits(b)
-            }),
-            Code::LtD => test(longs, preds, inst, mask, |a, b| {
-                f64::from_bits(a) < f64::from_bits(b)
-            }),
-            Code::LeD => test(longs, preds, inst, mask, |a, b| {
-                f64::from_bits(a) <= f64::from_bits(b)
-            }),
-            Code::SelW => select(words, preds[inst.c as usize], inst, mask),
-            Code::SelL => select(longs, preds[inst.c as usize], inst, mask),
             Code::Logic => {
                 let (a, b) = (preds[inst.a as usize], preds[inst.b as usize]);
                 let term = |bit: u32, value: u32| if inst.c & bit != 0 { value } else { 0 };

@@ -84,13 +84,19 @@ pub(crate) fn addresses(warp: &Warp, address: &Address) -> [u64; 32] {
             index,
             ..
         }) => {
-            let base = &warp.longs[index as usize];
-            std::array::from_fn(|lane| base[lane].wrapping_add(offset))
+            let mut addresses = warp.longs[index as usize];
+            for address in &mut addresses {
+                *address = address.wrapping_add(offset);
+            }
+            addresses
         }
         Some(Slot { index, .. }) => {
-            let base = &warp.words[index as usize];
+            let (base, mut addresses) = (&warp.words[index as usize], [0; 32]);
             // 32-bit addresses wrap in 32 bits.
-            std::array::from_fn(|lane| u64::from(base[lane].wrapping_add(offset as u32)))
+            for lane in 0..32 {
+                addresses[lane] = u64::from(base[lane].wrapping_add(offset as u32));
+            }
+            addresses
         }
     }
 }
@@ -125,6 +131,12 @@ pub(crate) fn locate(
     let (mut first, mut last, mut bits) = (u64::MAX, 0, 0);
     if row {
         (first, last, bits) = (addresses[0], addresses[31], addresses[0]);
+    } else if mask == u32::MAX {
+        for address in addresses {
+            first = if address < first { address } else { first };
+            last = if address > last { address } else { last };
+            bits |= address;
+        }
     } else {
         for lane in 0..32 {
             let there = mask >> lane & 1 != 0;
@@ -141,7 +153,9 @@ pub(crate) fn locate(
             space = named;
             if base != 0 {
                 (first, last) = (first - base, last - base);
-                addresses = addresses.map(|address| address.wrapping_sub(base));
+                for address in &mut addresses {
+                    *address = address.wrapping_sub(base);
+                }
             }
         }
     }
@@ -646,6 +660,13 @@ pub(crate) fn load(
         if access.bytes == 4 && slot.class == Class::Word && !access.strong && located.mask == mask
         {
             let d = &mut warp.words[slot.index as usize];
+            if mask == u32::MAX {
+                for lane in 0..32 {
+                    // SAFETY: `locate` found `size` readable bytes for each lane.
+                    d[lane] = unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
+                }
+                continue;
+            }
             for lane in lanes(mask) {
                 // SAFETY: `locate` found `size` readable bytes for each lane of the mask.
                 d[lane] = unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
@@ -680,11 +701,13 @@ pub(crate) fn load(
 /// A pointer for each lane.
 #[inline(always)]
 fn spread(located: &Located, size: u64) -> [*mut u8; 32] {
+    let mut pointers = located.pointers;
     if located.row {
-        std::array::from_fn(|lane| located.pointers[0].wrapping_add(lane * size as usize))
-    } else {
-        located.pointers
+        for lane in 0..32 {
+            pointers[lane] = located.pointers[0].wrapping_add(lane * size as usize);
+        }
     }
+    pointers
 }
 
 #[inline(always)]

@@ -40,7 +40,8 @@ fn all_kernels_of_the_repository_load_but_those_for_tma() {
     for (file, what) in refused {
         let known = file == "exact_filter_90a.ptx"
             && (what.contains("wgmma") || what.contains("bulk"))
-            || file == "conditions.ptx";
+            || file == "conditions.ptx"
+            || what.contains("tcgen05");
         assert!(known, "{file:?}: {what}");
     }
 }

@@ -1,7 +1,6 @@
 //! Small programs for each group of instructions, all PTX of this repository, wrong kernels, and changed texts.
 
 mod files;
-mod generated;
 mod instructions;
 mod kernels;
 mod machine;

@@ -1088,7 +1088,8 @@ fn videos(forms: &mut Forms) {
         (".min", Secondary::Min),
         (".max", Secondary::Max),
     ];
-    // A selection of the combinations, by their number.
+    // A selection of the combinations, by their number. Hopper has none of these instructions; what the driver makes of some of them is
+    // not what the manual says: `.sat` of a part or of `vshl`, `.h1` of the result, and in `vmad` `.sat` and the shifts, unless all types are signed.
     for number in 0..40_usize {
         let ((d_name, signed), (a_name, a), (b_name, b)) = (
             SIGNS[number % 2],
@@ -1136,7 +1137,8 @@ fn videos(forms: &mut Forms) {
                 )
             }
             _ => {
-                let (d_part, into) = PARTS[1 + number % 6];
+                let (d_part, into) = PARTS[1 + number / 3 % 5];
+                let head = format!("{name}.{d_name}.{a_name}.{b_name}");
                 let text = format!("{head} $d{d_part}, $a{a_part}, $b{b_part}, $c;");
                 forms.add(
                     text,
@@ -1146,6 +1148,7 @@ fn videos(forms: &mut Forms) {
                         op,
                         Scalar {
                             into: Some(into),
+                            sat: false,
                             ..mode
                         },
                     ),
@@ -1166,10 +1169,11 @@ fn videos(forms: &mut Forms) {
             sources: [a, false],
             parts: [first, Part::ALL],
             wrap,
+            sat: false,
             ..mode
         };
         forms.add(
-            format!("{name}.{d_name}.{a_name}.u32{saturate}{kind} $d, $a{a_part}, $b;"),
+            format!("{name}.{d_name}.{a_name}.u32{kind} $d, $a{a_part}, $b;"),
             I32,
             &[I32, SHIFT],
             run(op, mode),
@@ -1188,7 +1192,9 @@ fn videos(forms: &mut Forms) {
             &[I32; 2],
             run(op, mode),
         );
-        let (shift_name, shift) = [("", 0), (".shr7", 7), (".shr15", 15)][number % 3];
+        let kinds = [("", 0), (".shr7", 7), (".shr15", 15)];
+        let (shift_name, shift) = kinds[if a && b { number % 3 } else { 0 }];
+        let (saturate, sat) = if a && b { (saturate, sat) } else { ("", false) };
         let (plus, plus_one) = if number % 4 == 1 {
             (".po", true)
         } else {

@@ -32,6 +32,9 @@ struct Place {
     depth: usize,
     /// All threads of the block come here together.
     together: bool,
+    /// Calls, and votes of single lanes, may stand here: not in a loop whose count differs between threads, where the driver's compiler
+    /// (580) takes the threads for together, with wrong addresses or a hang for the result.
+    calls: bool,
 }
 
 pub fn program(seed: u64, forms: &[Form]) -> Program {
@@ -41,10 +44,13 @@ pub fn program(seed: u64, forms: &[Form]) -> Program {
         32 * (1 + random.below(4) as u32),
     );
     let target = if random.chance(35) { 90 } else { 80 };
-    // A NaN's sign and payload are not defined where only the sign changes; approximations have programs of their own.
+    // A NaN's sign and payload are not defined where only the sign changes, or where two operands of f64 may be one; approximations have
+    // programs of their own.
     let usable = |form: &&Form| {
+        let payloads = form.operands.iter().filter(|draw| **draw == Draw::F64);
         form.target <= target
             && form.bound.is_none()
+            && (form.result != Draw::F64 || payloads.count() < 2)
             && !form.operands.iter().any(|draw| is_number(*draw))
     };
     let forms: Vec<&Form> = forms.iter().filter(usable).collect();
@@ -69,6 +75,7 @@ pub fn program(seed: u64, forms: &[Form]) -> Program {
     let mut place = Place {
         depth: 0,
         together: true,
+        calls: true,
     };
     for _ in 0..8 + writer.random.below(8) {
         if place.together && writer.random.chance(2) {
@@ -248,6 +255,7 @@ impl Writer<'_> {
         if !text.contains('$') {
             text = format!("{text} $d, {};", names[..form.operands.len()].join(", "));
         }
+        let mut taken = Vec::new();
         for (draw, name) in form.operands.iter().zip(names) {
             // Sometimes a constant instead of a register.
             let simple = !form.text.contains('$')
@@ -257,8 +265,15 @@ impl Writer<'_> {
             let operand = match simple {
                 true if text.contains(".s32") => (draw.draw(&mut self.random) as i32).to_string(),
                 true if text.contains(".u32") => (draw.draw(&mut self.random) as u32).to_string(),
-                _ => self.state(draw.bits()),
+                // Of the same number twice a compiler makes a simpler instruction, with another NaN.
+                _ => loop {
+                    let register = self.state(draw.bits());
+                    if !taken.contains(&register) {
+                        break register;
+                    }
+                },
             };
+            taken.push(operand.clone());
             text = text.replace(name, &operand);
         }
         text.replace("$d", &self.state(form.result.bits()))
@@ -271,14 +286,20 @@ impl Writer<'_> {
         let nested = Place {
             depth: place.depth + 1,
             together: false,
+            ..place
         };
         match self.random.below(if place.depth < 3 { 20 } else { 14 }) {
+            11 | 13 if !place.calls => self.statement(place),
             0..=5 => {
                 let text = self.form();
                 self.line(text);
             }
             6 => {
                 let (predicate, text) = (self.predicate(), self.form());
+                // The driver's compiler forgets the guard of a part of what it makes of `set`.
+                if text.starts_with("set.") {
+                    return self.line(text);
+                }
                 let not = self.random.pick(&["", "!"]).to_owned();
                 // Of several instructions only the last one.
                 let (before, last) = text
@@ -301,8 +322,10 @@ impl Writer<'_> {
                     1 => format!(
                         "{{\n.param .align 8 .b8 pair[16];\n.param .b64 back;\nst.param.b64 [pair], {e};\nst.param.b32 [pair+8], {a};\nst.param.b32 [pair+12], {b};\ncall (back), second, (pair);\nld.param.b64 {e}, [back];\n}}"
                     ),
+                    // The same depth in all threads: behind a call that parts them the driver's compiler takes them for together.
                     _ => format!(
-                        "{{\n.param .b32 number;\n.param .b32 back;\nand.b32 %t0, {a}, 7;\nst.param.b32 [number], %t0;\ncall (back), third, (number);\nld.param.b32 {d}, [back];\n}}"
+                        "{{\n.param .b32 number;\n.param .b32 back;\nst.param.b32 [number], {};\ncall (back), third, (number);\nld.param.b32 {d}, [back];\n}}",
+                        self.random.below(8)
                     ),
                 };
                 self.lines(text);
@@ -342,7 +365,10 @@ impl Writer<'_> {
                     self.line(format!("{other}:"));
                 }
             }
-            16 | 17 => self.repeat(nested),
+            16 | 17 => self.repeat(Place {
+                calls: false,
+                ..nested
+            }),
             18 => {
                 let (s, targets, end) = (self.s(), self.label(), self.label());
                 let labels: Vec<String> = (0..4).map(|_| self.label()).collect();
@@ -365,7 +391,7 @@ impl Writer<'_> {
                 self.line(format!("{top}:"));
                 self.several(Place {
                     depth: place.depth + 1,
-                    together: place.together,
+                    ..place
                 });
                 self.lines(format!("add.u32 {counter}, {counter}, 1;\nsetp.lt.u32 %p1, {counter}, {count};\n@%p1 bra {top};"));
             }
@@ -733,11 +759,12 @@ impl Writer<'_> {
     /// `mma` of numbers whose sums are exact.
     fn matrices(&mut self) -> String {
         let (a, b, d) = (self.s(), self.s(), self.s());
-        let (integer, k) = [(true, 16), (true, 32), (false, 8), (false, 16)][self.random.below(4)];
-        if integer {
+        let kind = self.random.below(8);
+        if kind < 3 {
+            let (k, signs) = [(16, ["s8", "u8"]), (32, ["s8", "u8"]), (64, ["s4", "u4"])][kind];
             let (x, y) = (
-                self.random.pick(&["s8", "u8"]).to_owned(),
-                self.random.pick(&["s8", "u8"]).to_owned(),
+                self.random.pick(&signs).to_owned(),
+                self.random.pick(&signs).to_owned(),
             );
             let sat = self.random.pick(&["", ".satfinite"]).to_owned();
             let (first, second) = if k == 16 {
@@ -749,6 +776,13 @@ impl Writer<'_> {
                 "mma.sync.aligned.m16n8k{k}.row.col{sat}.s32.{x}.{y}.s32 {{%t4, %t5, %t6, %t7}}, {first}, {second}, {{{b}, {a}, {d}, {d}}};\nxor.b32 {a}, %t4, %t5;\nsub.u32 {b}, %t6, %t7;"
             );
         }
+        if kind == 3 {
+            let l = self.l();
+            return format!(
+                "and.b32 %t0, {a}, 255;\ncvt.rn.f64.u32 %u0, %t0;\nshr.s32 %t1, {b}, 20;\ncvt.rn.f64.s32 %u1, %t1;\nmma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {{%u2, %u3}}, {{%u0}}, {{%u1}}, {{%u1, %u0}};\nxor.b64 {l}, %u2, %u3;"
+            );
+        }
+        let k = [8, 16][kind % 2];
         // Numbers from -4 to 3 in each half: the bits of the state select them.
         let pair = |of: &str, kind: &str, to: &str| {
             format!(
@@ -762,6 +796,13 @@ impl Writer<'_> {
             "f32"
         };
         let mut text = pair(&a, &kind, "%t8") + &pair(&b, &kind, "%t9") + &pair(&d, &kind, "%t10");
+        if self.random.chance(20) {
+            // The last of them is in %t0 and %t1 as f32, which is tf32, too.
+            return text
+                + &format!(
+                    "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {{%t4, %t5, %t6, %t7}}, {{%t0, %t1}}, {{%t1}}, {{%t0, %t1, %t0, %t1}};\nxor.b32 {d}, %t4, %t5;\nxor.b32 {a}, %t6, %t7;"
+                );
+        }
         let (first, second) = if k == 8 {
             ("{%t8, %t9}", "{%t10}")
         } else {

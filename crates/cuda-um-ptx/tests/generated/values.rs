@@ -180,10 +180,11 @@ fn float(random: &mut Random, exponent_bits: u32, fraction_bits: u32, nan: bool)
         9 => near(random, 64.min(bias)),
         _ => word >> 20 & ones,
     };
-    let fraction = if exponent == ones && (!nan || random.chance(50)) {
-        0
-    } else {
-        fraction
+    let fraction = match exponent == ones {
+        true if !nan || random.chance(50) => 0,
+        // The mark of `fma.oob`.
+        true if random.chance(20) => all & !8,
+        _ => fraction,
     };
     random.next() >> 63 << (exponent_bits + fraction_bits) | exponent << fraction_bits | fraction
 }

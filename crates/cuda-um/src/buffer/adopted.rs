@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "adopts memory of the caller")]
 
 use crate::DeviceCopy;
-use crate::buffer::kind::{Kind, Unified};
 use crate::buffer::memory::Memory;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::capture;
@@ -11,15 +10,12 @@ use crate::context::drain::drain_or_abort;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::fork;
-use crate::label::{Label, Name};
-use crate::resource::allocation::Allocation;
+use crate::label::Name;
 use crate::resource::block::Uses;
 use crate::resource::existing::Existing;
 use crate::resource::location::Place;
-use crate::resource::owner::Held;
 use crate::resource::placement::{Chosen, Origin, Placement};
-use crate::{element, range};
-use std::panic::Location;
+use std::any::Any;
 use std::ptr::NonNull;
 
 impl<T: DeviceCopy> UnifiedBuffer<T> {
@@ -46,20 +42,50 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
     #[track_caller]
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
-        let options = UnifiedOptions::default();
-        const { element::assert_element::<T>() };
-        if !adopts(device, options, Origin::Vector)? {
-            return Self::copied(device, &elements, options, Origin::Vector);
+        let (at, options) = (NonNull::from(&mut elements[..]), UnifiedOptions::default());
+        // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
+        unsafe { Self::of_data(device, at, Box::new(elements), options, Origin::Vector) }
+    }
+
+    /// A buffer of data of the caller: the data themselves, on a device that accesses them, or a copy.
+    ///
+    /// # Safety
+    ///
+    /// The elements are valid, do not move, and nothing else uses them while `held` lives.
+    #[track_caller]
+    pub(super) unsafe fn of_data(
+        device: &Device,
+        elements: NonNull<[T]>,
+        held: Box<dyn Any + Send + Sync>,
+        options: UnifiedOptions,
+        origin: Origin,
+    ) -> Result<Self> {
+        let can_adopt = device.capabilities().pageable_memory_access;
+        if options.placement == Placement::System {
+            let what = format!("a {origin} as a buffer, without a copy");
+            device.state().check_pageable_access(&what)?;
         }
-        let bytes = range::size_bytes::<T>(elements.len())?;
-        if bytes == 0 {
-            let chosen = Chosen::adopted(options.pattern, Origin::Vector);
-            return Ok(Self::of_placed(Allocation::empty::<T>(device), chosen));
+        if !can_adopt || matches!(options.placement, Placement::Managed | Placement::Mapped) {
+            // SAFETY: guaranteed by the caller.
+            let mut copy = Self::from_slice_with(device, unsafe { elements.as_ref() }, options)?;
+            let copied = &mut copy.raw.chosen;
+            copied
+                .iter_mut()
+                .for_each(|chosen| chosen.copy_of = Some(origin).filter(|_| !can_adopt));
+            return Ok(copy);
         }
-        let memory = (NonNull::from(&mut elements[..]).cast(), bytes);
-        let held: Held = Some(Box::new(elements));
-        let raw = Existing::system_memory(device, "adopted", memory, held, None);
-        Self::of_host(raw, options, Origin::Vector)
+        let mut buffer = Self::made(device, elements.len(), |bytes| {
+            let (memory, held) = ((elements.cast(), bytes), Some(held));
+            Ok(Existing::system_memory(
+                device, "adopted", memory, held, None,
+            ))
+        })?;
+        buffer.raw.chosen = Some(Chosen::adopted(options.pattern, origin));
+        if let Some(name) = options.name {
+            buffer.raw.set_name(Name::Static(name));
+        }
+        buffer.advise_as_chosen()?;
+        Ok(buffer)
     }
 
     /// Returns the elements as a vector: the adopted vector itself, or a copy of other memory. Waits for all work that uses the buffer.
@@ -83,39 +109,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Returns the same memory as bytes, for a buffer whose element type is a value.
     pub fn into_bytes(self) -> UnifiedBuffer<u8> {
         Memory::of_raw(self.raw)
-    }
-
-    /// A copy of data of the caller. Its placement says so if the device would have adopted them otherwise.
-    #[track_caller]
-    pub(super) fn copied(
-        device: &Device,
-        elements: &[T],
-        options: UnifiedOptions,
-        origin: Origin,
-    ) -> Result<Self> {
-        let buffer = Self::from_slice_with(device, elements, options)?;
-        let adopts = device.capabilities().pageable_memory_access;
-        let chosen = Chosen {
-            copy_of: Some(origin).filter(|_| !adopts),
-            ..buffer.chosen()
-        };
-        Ok(Self::of_placed(buffer.raw, chosen))
-    }
-
-    /// A buffer of host memory of the caller, on a device with pageable memory access.
-    #[track_caller]
-    pub(super) fn of_host(
-        mut raw: Allocation,
-        options: UnifiedOptions,
-        origin: Origin,
-    ) -> Result<Self> {
-        raw.set_label(Label::of::<T>(Unified::NAME, Location::caller()));
-        if let Some(name) = options.name {
-            raw.set_name(Name::Static(name));
-        }
-        let buffer = Self::of_placed(raw, Chosen::adopted(options.pattern, origin));
-        buffer.advise_as_chosen()?;
-        Ok(buffer)
     }
 
     /// Waits for work that writes, and returns the elements of system memory. A failure of that work is only logged: the elements then have
@@ -171,17 +164,5 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         self.raw.in_flight.prune();
         self.raw.declare_host_access(&(0..self.raw.bytes()), access);
         self.raw.pages.touched(Place::Host, access);
-    }
-}
-
-/// Whether data of the caller are adopted.
-pub(super) fn adopts(device: &Device, options: UnifiedOptions, origin: Origin) -> Result<bool> {
-    match options.placement {
-        Placement::System => {
-            let what = format!("a {origin} as a buffer, without a copy");
-            device.state().check_pageable_access(&what).map(|()| true)
-        }
-        Placement::Auto => Ok(device.capabilities().pageable_memory_access),
-        Placement::Managed | Placement::Mapped => Ok(false),
     }
 }

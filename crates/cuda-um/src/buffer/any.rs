@@ -70,6 +70,6 @@ impl<T> Readable for ViewMut<'_, T> {
 impl<T> Writable for ViewMut<'_, T> {
     #[inline]
     fn as_view_mut(&mut self) -> ViewMut<'_, T> {
-        self.reborrow()
+        self.as_view_mut()
     }
 }

@@ -19,14 +19,9 @@ use crate::resource::kind::MemoryKind;
 use std::ops::RangeBounds;
 
 /// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
-/// the copy.
-pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
+/// the copy. Observers hear of it unless it is a part of an operation.
+pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
     target.raw.check_write()?;
-    put(target, source, true)
-}
-
-/// Does the same without a check. Observers hear of it unless it is a part of an operation.
-pub(super) fn put(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
     assert_eq!(target.len(), source.len(), "the view was checked");
     let (target, source) = (target.into_view(), source.as_ptr().cast_mut());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
@@ -57,10 +52,11 @@ unsafe fn exchange(
     let (raw, (call, access)) = (view.raw, direction.names());
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
+    let is_beside_guards = op.device().state().is_beside_guards();
     let work = || {
         // The end of the process waits for accesses to pinned memory.
         let _calls = Calls::of(call)?;
-        if !raw.is_host_memory() && !raw.is_left_to_host() {
+        if !raw.is_host_memory() && !(is_beside_guards && raw.is_managed()) {
             let copy = Staged {
                 direction,
                 host,
@@ -68,7 +64,7 @@ unsafe fn exchange(
                 bytes: view.len(),
                 kind: kind(raw, direction.kind()),
             };
-            let copied = match op.device().state().is_beside_guards() {
+            let copied = match is_beside_guards {
                 // SAFETY: the caller's promise.
                 false => unsafe { with_host(&op, copy) },
                 // SAFETY: the caller's promise.
@@ -86,10 +82,7 @@ unsafe fn exchange(
         unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
         Ok(())
     };
-    match is_told {
-        true => op.run(None, work),
-        false => work(),
-    }
+    op.run_if(is_told, None, work)
 }
 
 /// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.
@@ -132,7 +125,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
-#[inline]
+#[inline(always)]
 unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device().own_stream()?;
     // SAFETY: the caller's promise.

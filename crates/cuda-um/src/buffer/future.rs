@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::unblock::unblock;
 use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -39,34 +40,38 @@ const PIECE: usize = 4 << 20;
 
 /// Copies `source`, which is as long as the view. The future is ready when all bytes have arrived.
 pub(super) async fn copy_from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -> Result<()> {
-    target.raw.check_write()?;
-    let mut own = None;
-    for (index, piece) in source.chunks(PIECE).enumerate() {
-        let start = index * PIECE;
-        let whole = |error| cut(error, start, source.len());
-        may_copy(target.raw, Access::Write, own)
-            .await
-            .map_err(whole)?;
-        let part = target.slice_mut(start..start + piece.len())?;
-        copy::from_host(part, piece).map_err(whole)?;
-        own = last_of_copies(target.raw).map_err(whole)?;
-        let_others_run().await;
-    }
-    uses_done(target.raw, Access::Write, None).await
+    let raw = target.raw;
+    raw.check_write()?;
+    in_pieces(raw, Access::Write, source.len(), |piece| {
+        copy::from_host(target.slice_mut(piece.clone())?, &source[piece], true)
+    })
+    .await?;
+    uses_done(raw, Access::Write, None).await
 }
 
 /// Copies to `target`, which is as long as the view.
 pub(super) async fn copy_to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    let (total, mut own) = (target.len(), None);
-    for (index, piece) in target.chunks_mut(PIECE).enumerate() {
-        let start = index * PIECE;
-        let whole = |error| cut(error, start, total);
-        may_copy(source.raw, Access::Read, own)
-            .await
-            .map_err(whole)?;
-        let part = source.slice(start..start + piece.len())?;
-        copy::to_host(part, piece).map_err(whole)?;
-        own = last_of_copies(source.raw).map_err(whole)?;
+    in_pieces(source.raw, Access::Read, target.len(), |piece| {
+        copy::to_host(source.slice(piece.clone())?, &mut target[piece])
+    })
+    .await
+}
+
+/// Copies piece by piece, and yields to the executor after each.
+async fn in_pieces(
+    raw: &Allocation,
+    access: Access,
+    total: usize,
+    mut copy: impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let mut own = None;
+    for start in (0..total).step_by(PIECE) {
+        let piece = async {
+            may_copy(raw, access, own.take()).await?;
+            copy(start..total.min(start + PIECE))?;
+            last_of_copies(raw)
+        };
+        own = piece.await.map_err(|error| cut(error, start, total))?;
         let_others_run().await;
     }
     Ok(())

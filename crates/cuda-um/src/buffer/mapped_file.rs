@@ -2,14 +2,10 @@
 #![allow(unsafe_code, reason = "maps files of the caller")]
 
 use crate::DeviceCopy;
-use crate::buffer::adopted::adopts;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::allocation::Allocation;
-use crate::resource::existing::Existing;
-use crate::resource::owner::Held;
-use crate::resource::placement::{Chosen, Origin};
+use crate::resource::placement::Origin;
 use crate::{element, range};
 use memmap2::MmapOptions;
 use std::fs::File;
@@ -53,7 +49,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         options: UnifiedOptions,
     ) -> Result<Self> {
         const { element::assert_element::<T>() };
-        let is_mapped = adopts(device, options, Origin::File)?;
         let failed = |source| Error::Io {
             call: "map_file",
             done_bytes: 0,
@@ -62,27 +57,20 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         };
         let size = file.metadata().map_err(failed)?.len();
         let part = part_of_file::<T>(&bytes, size)?;
-        if part.is_empty() {
-            let chosen = Chosen::adopted(options.pattern, Origin::File);
-            return Ok(Self::of_placed(
-                Allocation::empty::<T>(device).read_only(),
-                chosen,
-            ));
-        }
-        let mut mapping = MmapOptions::new();
-        mapping.offset(part.start as u64).len(part.len());
-        // SAFETY: the range is within the file, and the caller promises that it stays there, unchanged.
-        let mapping = unsafe { mapping.map(file) }.map_err(failed)?;
-        if !is_mapped {
-            let elements = bytemuck::cast_slice(&mapping);
-            let mut copy = Self::copied(device, elements, options, Origin::File)?;
-            copy.raw = copy.raw.read_only();
-            return Ok(copy);
-        }
-        let memory = (NonNull::from(&mapping[..]).cast(), part.len());
-        let held: Held = Some(Box::new(mapping));
-        let raw = Existing::system_memory(device, "mapped file", memory, held, None);
-        Self::of_host(raw.read_only(), options, Origin::File)
+        let mut range_to_map = MmapOptions::new();
+        range_to_map.offset(part.start as u64).len(part.len());
+        let mapping = match part.is_empty() {
+            // The system maps no empty range.
+            true => None,
+            // SAFETY: the range is within the file, and the caller promises that it stays there, unchanged.
+            false => Some(unsafe { range_to_map.map(file) }.map_err(failed)?),
+        };
+        let elements: &[T] = mapping.as_deref().map_or(&[], bytemuck::cast_slice);
+        let (at, held) = (NonNull::from(elements), Box::new(mapping));
+        // SAFETY: the mapping does not move while the buffer owns it. It is never written.
+        let mut buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
+        buffer.raw = buffer.raw.read_only();
+        Ok(buffer)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The methods that buffers share with views.
 
 use crate::DeviceCopy;
-use crate::buffer::any::Writable;
 use crate::buffer::guard::{HostMut, HostRef};
 use crate::buffer::kind::{HostVisible, Kind};
 use crate::buffer::memory::Memory;
@@ -105,7 +104,7 @@ macro_rules! write_methods {
             pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
                 range::same_length("copy_from_host", self.len(), source.len())?;
                 let target = self.as_view_mut().into_bytes();
-                copy::from_host(target, bytemuck::cast_slice(source))
+                copy::from_host(target, bytemuck::cast_slice(source), true)
             }
 
             /// Does the same as [`copy_from_host`](Self::copy_from_host) for the elements from `offset` on.
@@ -115,7 +114,7 @@ macro_rules! write_methods {
             /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
                 let target = self.as_view_mut().slice_at(offset, source.len())?.into_bytes();
-                copy::from_host(target, bytemuck::cast_slice(source))
+                copy::from_host(target, bytemuck::cast_slice(source), true)
             }
 
             /// Replaces one element, in order with other work on the buffer. Does not wait for that work: later uses are ordered after the

@@ -5,7 +5,7 @@
 )]
 
 use crate::DeviceCopy;
-use crate::buffer::copy::{kind, put};
+use crate::buffer::copy::{from_host, kind};
 use crate::buffer::transfer::{Direction, Job, Piece, Staged, Transfers};
 use crate::buffer::view::ViewMut;
 use crate::context::op::{Op, What};
@@ -142,7 +142,7 @@ fn write<T: DeviceCopy>(
         bytes,
         kind: kind(target.raw, CopyKind::HostToDevice),
     };
-    let (device, mut all) = (target.device(), target.reborrow().into_bytes());
+    let (device, mut all) = (target.device(), target.as_view_mut().into_bytes());
     let (threads, pieces) = Transfers::of(device.state()).pieces_of(&copy, size_of::<T>());
     let fill = |piece: &Piece, into: &mut [u8]| {
         produce(piece.at, into);
@@ -154,7 +154,7 @@ fn write<T: DeviceCopy>(
     // SAFETY: the pieces are of the view, which is borrowed exclusively.
     unsafe {
         job.run(&op, false, threads, |piece, bytes| {
-            put(
+            from_host(
                 all.slice_mut(piece.at..piece.at + piece.bytes)?,
                 bytes,
                 false,

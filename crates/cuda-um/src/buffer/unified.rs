@@ -197,12 +197,7 @@ impl<T> UnifiedBuffer<T> {
         made
     }
 
-    pub(super) fn of_placed(mut raw: Allocation, chosen: Chosen) -> Self {
-        raw.chosen = Some(chosen);
-        Self::of_raw(raw)
-    }
-
-    pub(super) fn chosen(&self) -> Chosen {
+    fn chosen(&self) -> Chosen {
         let of_a_resource = || Chosen::of_a_resource(MemoryKind::Managed);
         self.raw.chosen.unwrap_or_else(of_a_resource)
     }

@@ -51,7 +51,7 @@ pub struct View<'a, T> {
 /// bias.copy_from_host(&[1.0; 10])?;
 /// stream.copy(&weights.as_view().slice(..10)?, &mut bias)?;
 /// assert_eq!(*bias.host()?, [0.5; 10]);
-/// let (low, high) = weights.reborrow().split_at(45)?; // of a part that is used again
+/// let (low, high) = weights.as_view_mut().split_at(45)?; // of a part that is used again
 /// high.prefetch_on(&device, &stream)?;
 /// low.into_host_mut()?[44] = 1.0;
 /// let weights = weights.into_view(); // from now on only read
@@ -102,7 +102,7 @@ impl<'a, T> ViewMut<'a, T> {
     }
 
     /// Returns the same view for as long as this one is borrowed, so that several calls can use it.
-    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+    pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::of_part(self.raw, self.start, self.len)
     }
 
@@ -113,7 +113,7 @@ impl<'a, T> ViewMut<'a, T> {
     ///
     /// [`Error::RangeOutOfBounds`].
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
-        self.reborrow().slice(range)
+        self.as_view_mut().slice(range)
     }
 
     /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.

@@ -158,6 +158,7 @@ fn admit_to(capture: Rc<Capture>, op: &Op<'_>, stream: &Arc<StreamInner>) -> Res
 }
 
 /// The place of work without memory on a stream in the capture of this thread; `None` if it is not captured.
+#[inline]
 pub(crate) fn of(stream: &Arc<StreamInner>) -> Result<Option<Place>> {
     let Some(capture) = current() else {
         return Ok(None);

@@ -180,7 +180,18 @@ impl Op<'_> {
         stream: Option<&Stream>,
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        match is_heard() {
+        self.run_if(true, stream, work)
+    }
+
+    /// Does the same, and tells observers only if `is_told`.
+    #[inline]
+    pub(crate) fn run_if<R>(
+        &self,
+        is_told: bool,
+        stream: Option<&Stream>,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        match is_told && is_heard() {
             false => work(),
             true => self.run_heard(stream, work).0,
         }

@@ -59,7 +59,7 @@ pub(crate) struct StreamInner {
     is_unknown: bool,
     submitted: AtomicU64,
     completed: AtomicU64,
-    /// The position at which the driver was last asked for free memory, in thousands.
+    /// The position at which the driver was last asked for free memory, by 1,024.
     asked: AtomicU64,
     tails: Mutex<Tails>,
     /// The positions on other streams that this stream waits for. The address identifies the stream: a `Weak` keeps it from reuse.
@@ -309,11 +309,11 @@ impl StreamInner {
         self.submitted.load(Ordering::Acquire)
     }
 
-    /// Must be called before a prefetch is left out. Once for each thousand pieces of work, asks the driver if the device is full: then pages may have
+    /// Must be called before a prefetch is left out. Once for each 1,024 pieces of work, asks the driver if the device is full: then pages may have
     /// been evicted for other libraries and programs, and from now on no page is known to be there.
     #[inline]
     pub(crate) fn look_for_evictions(&self) {
-        let now = self.submitted() / 1000 + 1;
+        let now = (self.submitted() >> 10) + 1;
         // Relaxed: it says nothing of other memory.
         if self.asked.load(Ordering::Relaxed) != now {
             self.asked.store(now, Ordering::Relaxed);

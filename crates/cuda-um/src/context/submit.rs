@@ -76,10 +76,7 @@ impl Stream {
             };
             work(inner.raw())
         };
-        match op.is_told {
-            true => op.run(Some(self), enqueue),
-            false => enqueue(),
-        }
+        op.run_if(op.is_told, Some(self), enqueue)
     }
 
     /// Refuses memory of another runtime, a write to a read-only import, and memory that the device of a launch cannot reach.

@@ -17,24 +17,12 @@ const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 const RELAXED: sys::cudaStreamCaptureMode =
     sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
 
-/// The captures of this process, and the waits for devices.
-#[derive(Default)]
-struct State {
-    captures: SmallVec<[Capture; 1]>,
-    /// The driver of each thread that waits for a device.
-    waits: SmallVec<[usize; 4]>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Capture {
-    driver: usize,
-    device: u32,
-    thread: u64,
-}
+/// A capture on a device of a driver, or, without a device, a wait for one of the driver; with its thread.
+type Entry = (usize, Option<u32>, u64);
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    entries: Mutex<SmallVec<[Entry; 4]>>,
     changed: Condvar,
 }
 
@@ -43,12 +31,20 @@ global! {
     static SHARED: PerProcess<Shared> = PerProcess::new(Shared::default);
 }
 
-impl State {
-    /// The capture on a device of a driver.
-    fn on(&self, driver: usize, device: u32) -> Option<&Capture> {
-        let mut captures = self.captures.iter();
-        captures.find(|capture| (capture.driver, capture.device) == (driver, device))
-    }
+/// Removes the entry, if it is there.
+fn remove(entry: Entry) {
+    let shared = SHARED.get();
+    let mut entries = shared.entries.lock();
+    let found = entries.iter().position(|other| *other == entry);
+    found.map(|at| entries.swap_remove(at));
+    drop(entries);
+    shared.changed.notify_all();
+}
+
+/// The thread of a capture on a device of a driver.
+fn capturing(entries: &[Entry], driver: usize, device: u32) -> Option<u64> {
+    let is_it = |entry: &&Entry| (entry.0, entry.1) == (driver, Some(device));
+    entries.iter().find(is_it).map(|entry| entry.2)
 }
 
 /// The mode of this thread before, which it has again when this is dropped.
@@ -68,9 +64,7 @@ impl Drop for Tolerant {
 }
 
 /// A wait for a device: no capture begins over its driver until this is dropped.
-pub(crate) struct Wait {
-    driver: usize,
-}
+pub(crate) struct Wait(Entry);
 
 impl Api {
     /// The calls of this thread that the program did not ask for, until the result is dropped: they do not disturb captures of other libraries in
@@ -109,80 +103,59 @@ impl Api {
         }
         let driver = self.driver_identity()?;
         let shared = SHARED.get();
-        let mut state = shared.state.lock();
-        while state.waits.contains(&driver) {
-            shared.changed.wait_for(&mut state, LOOKS_AGAIN);
+        let mut entries = shared.entries.lock();
+        let is_wait = |entry: &Entry| (entry.0, entry.1) == (driver, None);
+        while entries.iter().any(is_wait) {
+            shared.changed.wait_for(&mut entries, LOOKS_AGAIN);
         }
-        state.captures.push(Capture {
-            driver,
-            device,
-            thread: this_thread(),
-        });
+        entries.push((driver, Some(device), this_thread()));
         Ok(())
     }
 
     /// Counts the capture of this thread no more.
     pub(super) fn uncount_capture(&self, device: u32) {
-        let Ok(driver) = self.driver_identity() else {
-            return;
-        };
-        let thread = this_thread();
-        let capture = Capture {
-            driver,
-            device,
-            thread,
-        };
-        let shared = SHARED.get();
-        let mut state = shared.state.lock();
-        let found = state.captures.iter().position(|other| *other == capture);
-        found.map(|at| state.captures.swap_remove(at));
-        drop(state);
-        shared.changed.notify_all();
+        if let Ok(driver) = self.driver_identity() {
+            remove((driver, Some(device), this_thread()));
+        }
     }
 
     /// Waits until no other thread captures on the device. None begins until the result is dropped.
     pub(crate) fn after_captures(&self, device: u32) -> Result<Wait> {
-        let driver = self.driver_identity()?;
+        let (driver, own) = (self.driver_identity()?, this_thread());
         let shared = SHARED.get();
-        let mut state = shared.state.lock();
-        loop {
-            match state.on(driver, device) {
-                None => break,
-                Some(capture) if capture.thread == this_thread() => {
-                    return Err(Error::Capture {
-                        call: "a wait for the device".to_owned(),
-                        reason: "this thread captures on it, and captured work does not run: wait when the capture has ended".to_owned(),
-                    });
-                }
-                // The thread of the capture has stopped. CUDA refuses the wait.
-                Some(_) if process_end::is_ending() => break,
-                Some(_) => shared.changed.wait_for(&mut state, LOOKS_AGAIN),
+        let mut entries = shared.entries.lock();
+        while let Some(thread) = capturing(&entries, driver, device) {
+            if thread == own {
+                return Err(Error::Capture {
+                    call: "a wait for the device".to_owned(),
+                    reason: "this thread captures on it, and captured work does not run: wait when the capture has ended".to_owned(),
+                });
             }
+            if process_end::is_ending() {
+                // The thread of the capture has stopped. CUDA refuses the wait.
+                break;
+            }
+            shared.changed.wait_for(&mut entries, LOOKS_AGAIN);
         }
-        state.waits.push(driver);
-        Ok(Wait { driver })
+        entries.push((driver, None, own));
+        Ok(Wait((driver, None, own)))
     }
 
     /// Holds captures on the device off until the result is dropped; `None` if a thread captures on it.
     pub(crate) fn hold_captures_off(&self, device: u32) -> Option<Wait> {
         // Without the driver's functions there is no capture.
         let driver = self.driver_identity().unwrap_or(0);
-        let mut state = SHARED.get().state.lock();
-        if state.on(driver, device).is_some() {
-            return None;
-        }
-        state.waits.push(driver);
-        Some(Wait { driver })
+        let entry = (driver, None, this_thread());
+        let mut entries = SHARED.get().entries.lock();
+        capturing(&entries, driver, device).is_none().then(|| {
+            entries.push(entry);
+            Wait(entry)
+        })
     }
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let shared = SHARED.get();
-        let mut state = shared.state.lock();
-        let found = state.waits.iter().position(|driver| *driver == self.driver);
-        found.map(|at| state.waits.swap_remove(at));
-        drop(state);
-        shared.changed.notify_all();
+        remove(self.0);
     }
 }

@@ -52,7 +52,8 @@ impl<const WHAT: usize> Drop for Held<WHAT> {
     #[inline]
     fn drop(&mut self) {
         HELD.with(|held| held[WHAT].set(held[WHAT].get() - 1));
-        if IS_PUT_OFF.with(Cell::get) {
+        // The others keep no foreign code off.
+        if WHAT <= LATER && IS_PUT_OFF.with(Cell::get) {
             run_what_was_put_off();
         }
     }

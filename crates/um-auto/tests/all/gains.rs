@@ -121,7 +121,7 @@ fn parts_of_a_buffer_are_prefetched_one_by_one() {
         let use_part = |data: &mut UnifiedBuffer<f32>, at: usize| {
             let range = at * part..(at + 1) * part;
             let mut view = data.view_mut(range).unwrap();
-            let view = view.reborrow();
+            let view = view.as_view_mut();
             l.double
                 .launch_on(l.stream(), part, (view, part as u32))
                 .unwrap();

@@ -10,44 +10,39 @@ use crate::error::{CudaError, Result};
 /// The outcome of a rule.
 pub type Verdict<R = ()> = std::result::Result<R, Failure>;
 
-/// A rule of the contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Rule {
-    /// A new buffer holds zeros.
-    NewHoldsZeros,
-    /// Length, capacity, dtype, device and memory are correct, and do not change; `as_any` returns the buffer itself.
-    Properties,
-    /// Each operation on each range has the effect that it has on a `Vec`.
-    Operations,
-    /// Every call sees the effect of every earlier one.
-    InOrder,
-    /// A length or a range that does not fit is an error that has the values, and changes nothing.
-    Refusals,
-    /// Clones are of the same kind on the same device, have zeros or the same elements, and are independent.
-    Clones,
-    /// A buffer works on any thread, and several threads can read it.
-    Threads,
-    /// Copies from one implementation to another have the elements, also if the source is written or dropped at once.
-    Pairs,
+macro_rules! rules {
+    ($($rule:ident = $words:literal;)*) => {
+        /// A rule of the contract.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Rule {
+            $(#[doc = concat!($words, ".")] $rule,)*
+        }
+
+        impl Rule {
+            /// The rule in a few words.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $words,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    NewHoldsZeros = "a new buffer holds zeros";
+    Properties = "length, capacity, dtype, device, memory and type are correct, and do not change";
+    Operations = "each operation on each range has the effect that it has on a vector";
+    InOrder = "every call sees the effect of every earlier one";
+    Refusals = "a length or a range that does not fit is an error with the values, and changes nothing";
+    Clones = "clones are of the same kind on the same device, and are independent";
+    Threads = "a buffer works on any thread, and several threads can read it";
+    Pairs = "copies between implementations have the elements, and the source is free at once";
 }
 
 impl Rule {
-    /// The rule in a few words.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NewHoldsZeros => "a new buffer holds zeros",
-            Self::Properties => "length, capacity, dtype, device, memory and type do not change",
-            Self::Operations => "each operation has the effect that it has on a vector",
-            Self::InOrder => "every call sees the effect of every earlier one",
-            Self::Refusals => "lengths and ranges that do not fit are refused first",
-            Self::Clones => "clones are independent and of the same kind",
-            Self::Threads => "a buffer works on any thread",
-            Self::Pairs => "a buffer can be copied, and its source is free at once",
-        }
-    }
-
     pub(super) fn holds(self, holds: bool, what: impl FnOnce() -> String) -> Verdict {
         match holds {
             true => Ok(()),

@@ -6,8 +6,16 @@ use std::str::FromStr;
 use super::DType;
 use crate::error::CudaError;
 
+type Row = (
+    DType,
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
 /// Of each type: the name in Rust's style, of safetensors (empty if it has none), of NumPy, and in NumPy's files.
-const NAMES: [(DType, &str, &str, &str, &str); 17] = [
+const NAMES: [Row; 17] = [
     (DType::Bool, "bool", "BOOL", "bool", "|b1"),
     (DType::F8E4M3, "f8e4m3", "F8_E4M3", "float8_e4m3fn", ""),
     (DType::F8E5M2, "f8e5m2", "F8_E5M2", "float8_e5m2", ""),
@@ -31,15 +39,7 @@ const NAMES: [(DType, &str, &str, &str, &str); 17] = [
 const OPAQUE: [&str; 2] = ["opaque", "|V"];
 
 impl DType {
-    fn names(
-        self,
-    ) -> Option<&'static (
-        DType,
-        &'static str,
-        &'static str,
-        &'static str,
-        &'static str,
-    )> {
+    fn names(self) -> Option<&'static Row> {
         NAMES.iter().find(|(dtype, ..)| *dtype == self)
     }
 
@@ -81,9 +81,7 @@ impl FromStr for DType {
     type Err = CudaError;
 
     fn from_str(name: &str) -> Result<Self, CudaError> {
-        let known = |row: &&(DType, &str, &str, &str, &str)| {
-            !name.is_empty() && [row.1, row.2, row.3, row.4].contains(&name)
-        };
+        let known = |row: &&Row| !name.is_empty() && [row.1, row.2, row.3, row.4].contains(&name);
         if let Some(row) = NAMES.iter().find(known) {
             return Ok(row.0);
         }

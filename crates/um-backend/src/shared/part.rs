@@ -1,6 +1,5 @@
 //! The bytes of a part of shared storage, as a buffer that keeps the access.
 
-use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,13 +87,7 @@ impl Buffer<u8> for Part {
         self.bytes().clone_empty(len)
     }
 
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
+    as_any!();
 
     fn set_name(&mut self, name: &str) {
         if let Ok(bytes) = self.bytes_mut() {

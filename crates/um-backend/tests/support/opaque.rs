@@ -13,10 +13,22 @@ use um_backend::{
     memory::{BufferMemory, BufferMemoryMut},
 };
 
-/// The fault of an [`OpaqueBuffer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    Nothing,
+macro_rules! faults {
+    ($($(#[$doc:meta])* $fault:ident,)*) => {
+        /// The fault of an [`OpaqueBuffer`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Fault {
+            Nothing,
+            $($(#[$doc])* $fault,)*
+        }
+
+        impl Fault {
+            pub const ALL: &[Self] = &[$(Self::$fault),*];
+        }
+    };
+}
+
+faults! {
     /// New buffers are not zero.
     Dirty,
     /// The capacity is less than the length.
@@ -71,38 +83,6 @@ pub enum Fault {
     AnyAdvice,
     /// The third copy from the host without a read in between is lost.
     ForgetsOneWrite,
-}
-
-impl Fault {
-    pub const ALL: [Self; 27] = [
-        Self::Dirty,
-        Self::SmallCapacity,
-        Self::OtherDType,
-        Self::ShortWrite,
-        Self::ForgetsOffset,
-        Self::CutsLengths,
-        Self::WritesBeforeChecking,
-        Self::OtherError,
-        Self::ShortReadBack,
-        Self::ShortFill,
-        Self::NoZero,
-        Self::CloneLength,
-        Self::DirtyClone,
-        Self::ShortClone,
-        Self::AnyOfPart,
-        Self::ForgetsSourceRange,
-        Self::UncheckedPair,
-        Self::ShortCopy,
-        Self::StaleSource,
-        Self::OneThread,
-        Self::LateFillRange,
-        Self::ForwardCopyWithin,
-        Self::EmptyClone,
-        Self::ShortHost,
-        Self::WritesAll,
-        Self::AnyAdvice,
-        Self::ForgetsOneWrite,
-    ];
 }
 
 /// Elements in a vector, which the crate cannot access.

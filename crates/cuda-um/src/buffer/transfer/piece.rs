@@ -59,18 +59,6 @@ struct Piece {
     flag: u32,
 }
 
-/// Holds a piece for one copy until it is dropped.
-struct PieceTurn<'a> {
-    pieces: &'a Pieces,
-    list: &'a List,
-    stream: &'a StreamInner,
-    /// `None` only during the drop.
-    piece: Option<Box<Piece>>,
-    generation: u64,
-    /// True if a copy may have been enqueued, and `until` does not cover it.
-    is_open: bool,
-}
-
 /// Copies on the stream, as the operation. Returns `None`, and does nothing, if the copy is large. When this returns, nothing uses the host's
 /// memory; a copy to the device may still run on the stream.
 ///
@@ -82,35 +70,28 @@ pub(crate) unsafe fn through_piece(
     op: &Op<'_>,
     copy: Staged,
 ) -> Option<Result<()>> {
-    let host = copy.host;
-    let (inner, state) = (stream.inner(), stream.inner().device());
-    let mut turn = Transfers::of(state).pieces.take(state, inner, copy.bytes)?;
-    let (ordinal, bytes) = (inner.ordinal(), copy.bytes);
-    let mut run = || {
-        let space = turn.space(bytes)?;
-        let (to, from) = copy.direction.ends(copy.device, space);
-        if copy.direction == Direction::ToDevice {
-            // SAFETY: the caller's promise; no other copy uses the space.
-            unsafe { space.copy_from_nonoverlapping(host, bytes) };
-        }
-        let enqueued = stream.submit(op, |raw| {
-            // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
-            unsafe {
-                inner
-                    .api()
-                    .memcpy_async(ordinal, to, from, bytes, copy.kind, raw)
-            }
-        });
-        turn.enqueued();
-        enqueued?;
-        if copy.direction == Direction::ToHost {
-            turn.wait()?;
-            // SAFETY: the caller's promise; the copy to the space is done.
-            unsafe { host.copy_from_nonoverlapping(space, bytes) };
-        }
-        Ok(())
+    let state = stream.inner().device();
+    let pieces = &Transfers::of(state).pieces;
+    if copy.bytes > LARGEST || copy.bytes < pieces.from_bytes.load(Ordering::Relaxed) {
+        return None;
+    }
+    let generation = pieces.generation.load(Ordering::Acquire);
+    let list = &pieces.lists[shard::own::<LISTS>()];
+    let free = list.0.lock().pop();
+    // After a panic its drop waits for the device.
+    let mut piece = match free {
+        Some(piece) => piece,
+        None => Piece::new(state)?,
     };
-    Some(run())
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { piece.copy(pieces, stream, op, copy) };
+    if generation == pieces.generation.load(Ordering::Acquire) {
+        list.0.lock().push(piece);
+    } else {
+        // The drop waits for the copy, and the caller may hold a turn at the gate.
+        after_unlock(move || capture::drop_after(piece));
+    }
+    Some(outcome)
 }
 
 impl Pieces {
@@ -128,78 +109,77 @@ impl Pieces {
             capture::drop_after(free);
         }
     }
-
-    /// Takes a piece for a copy of `bytes` on the stream. Returns `None` if the copy is too large or is not staged, or if there is no pinned
-    /// memory.
-    fn take<'a>(
-        &'a self,
-        device: &DeviceState,
-        stream: &'a StreamInner,
-        bytes: usize,
-    ) -> Option<PieceTurn<'a>> {
-        if bytes > LARGEST || bytes < self.from_bytes.load(Ordering::Relaxed) {
-            return None;
-        }
-        let generation = self.generation.load(Ordering::Acquire);
-        let list = &self.lists[shard::own::<LISTS>()];
-        let free = list.0.lock().pop();
-        let piece = match free {
-            Some(piece) => piece,
-            None => Piece::new(device)?,
-        };
-        Some(PieceTurn {
-            pieces: self,
-            list,
-            stream,
-            piece: Some(piece),
-            generation,
-            is_open: false,
-        })
-    }
 }
 
-impl PieceTurn<'_> {
-    /// Returns space for `bytes`, which no copy uses: at the start of the piece if its copies are done, otherwise behind the space that they
-    /// use. A full piece waits for its copies.
-    fn space(&mut self, bytes: usize) -> Result<*mut u8> {
-        let piece = self.piece.as_mut().expect("it is there until the drop");
-        if self.stream.is_known_done(piece.until) {
-            // The start of the piece may still be in the CPU's cache.
-            piece.used = 0;
-        } else if piece.used + bytes > PIECE {
-            self.stream.wait_for(piece.until)?;
-            piece.used = 0;
+impl Piece {
+    /// # Safety
+    ///
+    /// As for [`through_piece`].
+    #[inline]
+    unsafe fn copy(
+        &mut self,
+        pieces: &Pieces,
+        stream: &Stream,
+        op: &Op<'_>,
+        copy: Staged,
+    ) -> Result<()> {
+        let (inner, bytes) = (stream.inner(), copy.bytes);
+        let space = self.space(inner, bytes)?;
+        let (to, from) = copy.direction.ends(copy.device, space);
+        if copy.direction == Direction::ToDevice {
+            // SAFETY: the caller's promise; no other copy uses the space.
+            unsafe { space.copy_from_nonoverlapping(copy.host, bytes) };
         }
-        self.is_open = true;
-        let start = piece.used;
-        piece.used = (start + bytes).next_multiple_of(ALIGNMENT);
-        Ok(piece.memory.address().wrapping_add(start))
+        let enqueued = stream.submit(op, |raw| {
+            let (api, ordinal) = (inner.api(), inner.ordinal());
+            // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
+            unsafe { api.memcpy_async(ordinal, to, from, bytes, copy.kind, raw) }
+        });
+        // The work has been enqueued and numbered.
+        self.until = inner.submitted();
+        enqueued?;
+        if copy.direction == Direction::ToHost {
+            self.wait(pieces, inner)?;
+            // SAFETY: the caller's promise; the copy to the space is done.
+            unsafe { copy.host.copy_from_nonoverlapping(space, bytes) };
+        }
+        Ok(())
     }
 
-    /// Waits for the copy, after [`enqueued`](Self::enqueued).
-    fn wait(&mut self) -> Result<()> {
-        let covers = self.stream.submitted();
-        let has_arrived = self.has_seen_flag();
-        let piece = self.piece.as_mut().expect("it is there until the drop");
-        if !has_arrived {
-            return self.stream.wait_for(piece.until);
+    /// Returns space for `bytes`, which no copy uses: at the start of the piece if its copies are done, otherwise behind the space that they
+    /// use. A full piece waits for its copies.
+    fn space(&mut self, stream: &StreamInner, bytes: usize) -> Result<*mut u8> {
+        if stream.is_known_done(self.until) {
+            // The start of the piece may still be in the CPU's cache.
+            self.used = 0;
+        } else if self.used + bytes > PIECE {
+            stream.wait_for(self.until)?;
+            self.used = 0;
+        }
+        let start = self.used;
+        self.used = (start + bytes).next_multiple_of(ALIGNMENT);
+        Ok(self.memory.address().wrapping_add(start))
+    }
+
+    /// Waits for the copy.
+    fn wait(&mut self, pieces: &Pieces, stream: &StreamInner) -> Result<()> {
+        let covers = stream.submitted();
+        if !self.has_seen_flag(pieces, stream) {
+            return stream.wait_for(self.until);
         }
         // The flag has no number: work that another thread enqueues after the flag could get a smaller one.
-        self.stream.completed_to(covers);
-        piece.until = covers;
+        stream.completed_to(covers);
+        self.until = covers;
         Ok(())
     }
 
     /// Makes the stream write the flag, and polls it. Returns false if the driver cannot, or if it takes too long. The flag covers the work
     /// that was numbered before the call.
-    fn has_seen_flag(&mut self) -> bool {
-        let (stream, pieces) = (self.stream, self.pieces);
+    fn has_seen_flag(&mut self, pieces: &Pieces, stream: &StreamInner) -> bool {
         if pieces.has_no_flags.load(Ordering::Relaxed) {
             return false;
         }
-        let piece = self.piece.as_mut().expect("it is there until the drop");
-        let address = piece.flag_address();
-        let value = piece.flag.wrapping_add(1);
+        let (address, value) = (self.flag_address(), self.flag.wrapping_add(1));
         let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
         // SAFETY: behind the space of the copies, and freed after the stream's work.
         if unsafe { api.stream_write_value(ordinal, raw, address, value) }.is_err() {
@@ -207,7 +187,7 @@ impl PieceTurn<'_> {
             pieces.has_no_flags.store(true, Ordering::Relaxed);
             return false;
         }
-        piece.flag = value;
+        self.flag = value;
         // SAFETY: aligned memory of the piece; the stream writes it as one value.
         let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(address) };
         // The driver writes the flag after a fence of the whole system (CUDA driver API, `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, which is not
@@ -216,38 +196,11 @@ impl PieceTurn<'_> {
         spin_until(POLLING, has_arrived);
         let has_arrived = has_arrived();
         if !has_arrived {
-            piece.until = stream.number();
+            self.until = stream.number();
         }
         has_arrived
     }
 
-    /// Keeps the space until the copy is done, which has been enqueued and numbered.
-    fn enqueued(&mut self) {
-        let piece = self.piece.as_mut().expect("it is there until the drop");
-        piece.until = self.stream.submitted();
-        self.is_open = false;
-    }
-}
-
-impl Drop for PieceTurn<'_> {
-    fn drop(&mut self) {
-        let Some(mut piece) = self.piece.take() else {
-            return;
-        };
-        if self.is_open {
-            // A panic came before the number was read.
-            piece.until = self.stream.number();
-        }
-        if self.generation == self.pieces.generation.load(Ordering::Acquire) {
-            self.list.0.lock().push(piece);
-        } else {
-            // The drop waits for the copy, and the caller may hold a turn at the gate.
-            after_unlock(move || capture::drop_after(piece));
-        }
-    }
-}
-
-impl Piece {
     fn flag_address(&self) -> *mut u32 {
         self.memory.address().wrapping_add(PIECE).cast()
     }

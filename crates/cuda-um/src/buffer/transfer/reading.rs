@@ -1,16 +1,18 @@
 //! Reads of storage into buffers, in rounds of pieces. Between two rounds the ring is free for others.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
-use crate::buffer::copy::{check_reach, put};
+use crate::buffer::copy::{check_reach, from_host};
 use crate::buffer::read_at::{FileRead, read_into};
 use crate::buffer::transfer::Direction;
 use crate::buffer::transfer::job::{Job, Piece};
 use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::transfers::Transfers;
+use crate::context::device::Device;
 use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::process_end::Calls;
 use std::ops::ControlFlow;
 
@@ -21,6 +23,22 @@ const PIECES: usize = 8;
 const CALL: &str = "read_at";
 
 impl<'a> FileRead<'a> {
+    /// Begins to allocate the pinned memory for reads of so many bytes, on a thread: before the targets are allocated, so that the first read of a
+    /// process waits less for it.
+    pub fn prepare(device: &Device, bytes: usize) {
+        let state = device.state();
+        if fork::is_over() || state.is_gated || state.capabilities.integrated {
+            return;
+        }
+        let transfers = Transfers::of(state);
+        let (threads, piece_bytes) = transfers.read_shape(bytes);
+        if let Some(mut turn) = transfers.take()
+            && let Some(chunk) = turn.options.chunk_for(piece_bytes)
+        {
+            let _ = turn.ring(state, threads, chunk, false);
+        }
+    }
+
     /// Reads all, in this order, and returns the number of bytes of the targets that were written: all, or those before `progress` stopped the
     /// read. The device of the first target reaches all of them.
     ///
@@ -84,7 +102,7 @@ impl<'a> FileRead<'a> {
             let (read, range) = of(piece);
             // SAFETY: the target is borrowed exclusively, and nothing else uses its pieces.
             let target = unsafe { read.target.duplicate() };
-            put(target.slice(range)?, bytes, false)
+            from_host(target.slice(range)?, bytes, false)
         };
         let is_in_place = reads.iter().all(is_in_place);
         let parts = |reads: &[FileRead<'a>]| -> Vec<_> {

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// Refuses a call for a stream of this thread's capture.
+#[inline]
 pub(crate) fn refuse_stream(
     call: &'static str,
     reason: &'static str,

@@ -96,7 +96,7 @@ fn a_kernel_that_writes_an_argument_passed_as_shared_is_an_error() {
     let parts = |device: &Device, launch: &dyn Fn(Arguments<'_>)| {
         let mut data = UnifiedBuffer::<u8>::zeroed(device, 8).unwrap();
         let mut whole = data.as_view_mut();
-        let (written, read) = whole.reborrow().split_at(4).unwrap();
+        let (written, read) = whole.as_view_mut().split_at(4).unwrap();
         launch(list(written, read.into_view()));
     };
     let both = "ld.global.u32 %r0, [%rd1]; st.global.u32 [%rd0], %r0;";

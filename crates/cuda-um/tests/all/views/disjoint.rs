@@ -13,10 +13,10 @@ fn two_parts_are_input_and_output_of_one_launch() {
         let contents: Vec<u32> = (0..100).collect();
         each_kind!(device, &contents, |mut buffer| {
             let mut whole = buffer.as_view_mut();
-            let (input, mut output) = whole.reborrow().split_at(50).unwrap();
+            let (input, mut output) = whole.as_view_mut().split_at(50).unwrap();
             if input.device_ptr().is_some() {
                 double
-                    .launch(stream, 50, (input.as_view(), output.reborrow(), 50u32))
+                    .launch(stream, 50, (input.as_view(), output.as_view_mut(), 50u32))
                     .unwrap();
                 // A reference to a view is an argument, too.
                 double

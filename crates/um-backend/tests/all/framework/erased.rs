@@ -5,9 +5,8 @@ use std::sync::Arc;
 use um_backend::conformance;
 use um_backend::cuda_um::Error;
 use um_backend::{
-    Buffer, BufferKind, DType, Element, ErasedBuffer, Result,
+    Buffer, BufferKind, DType, Element, ErasedBuffer,
     dtype::{Bool, F8E4M3},
-    half,
 };
 
 use crate::support::opaque::OpaqueBuffer;
@@ -144,47 +143,17 @@ fn the_host_memory_of_any_type_is_aligned() {
     });
 }
 
-fn text<R>(outcome: Result<R>) -> String {
-    match outcome {
-        Ok(_) => panic!("was not refused"),
-        Err(error) => error.to_string(),
-    }
-}
-
+/// Those that are not in `wrong_uses`.
 #[test]
-fn wrong_types_and_sizes_are_refused_with_both_values() {
+fn wrong_sizes_are_refused_with_both_values() {
     on_each(|machine| {
         let backend = machine.backend();
         let mut erased = backend
             .create_erased(BufferKind::Unified, DType::F32, 10)
             .unwrap();
-        let of = "and its 10 elements are f32";
-        assert_eq!(
-            text(erased.copy_from_bytes(&[0; 39])),
-            format!(
-                "the source of copy_from_bytes cannot be 39 bytes: the buffer has 40 bytes, {of}"
-            )
-        );
-        assert_eq!(
-            text(erased.typed::<half::f16>()),
-            "dtype f16 was requested, but the element type is f32: both must be the same"
-        );
-        let other = backend
-            .create_erased(BufferKind::Cuda, DType::BF16, 10)
-            .unwrap();
-        assert_eq!(
-            text(erased.copy_from(&other)),
-            "the source of copy_from cannot be a buffer of bf16: the target has f32, and a copy does not convert"
-        );
         let longer = erased.clone_empty(11).unwrap();
-        assert_eq!(
-            text(erased.copy_from(&longer)),
-            "copy_from: 10 elements expected, 11 found"
-        );
-        assert_eq!(
-            text(backend.create_erased(BufferKind::Host, DType::Opaque(0), 1)),
-            "a dtype cannot be opaque0: an element has at least one byte"
-        );
+        let text = erased.copy_from(&longer).unwrap_err().to_string();
+        assert_eq!(text, "copy_from: 10 elements expected, 11 found");
         let too_large = backend.create_erased(BufferKind::Cuda, DType::F64, usize::MAX / 8);
         assert!(matches!(
             too_large,
@@ -194,7 +163,11 @@ fn wrong_types_and_sizes_are_refused_with_both_values() {
             })
         ));
         let part = ErasedBuffer::from_bytes(Box::new(OpaqueBuffer::<u8>::new(7)), DType::F32);
-        assert!(text(part).contains("cannot be 7 bytes: an element has 4 bytes"));
+        let text = part.unwrap_err().to_string();
+        assert!(
+            text.contains("cannot be 7 bytes: an element has 4 bytes"),
+            "{text}"
+        );
     });
 }
 

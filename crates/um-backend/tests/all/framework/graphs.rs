@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use um_backend::kernels::{Fill, Saxpy};
-use um_backend::{BufferKind, CudaBackend, CudaError, DType, Result, SharedBuffer, constant};
+use um_backend::{
+    BufferKind, CudaBackend, CudaError, DType, Result, SharedBuffer, cuda_um::constant,
+};
 
 use crate::support::on_each;
 
@@ -122,7 +124,7 @@ fn a_step_takes_another_learning_rate_in_each_launch() {
         let gradient = shared(backend, BufferKind::Cuda, 1.0);
         let weights = shared(backend, BufferKind::Unified, 0.0);
         let filled = shared(backend, BufferKind::Unified, 0.0);
-        let launch = |rate: um_backend::Scalar<f32>| {
+        let launch = |rate: um_backend::cuda_um::Scalar<f32>| {
             let (gradient, mut weights) = (gradient.read()?, weights.write()?);
             let (gradient, weights) = (gradient.view::<f32>()?, weights.view_mut::<f32>()?);
             Ok(saxpy.launch(stream, rate, gradient, weights)?)

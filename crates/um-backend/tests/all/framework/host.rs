@@ -1,12 +1,8 @@
 //! Slices for the host, from any buffer, and owned by the caller.
 
-use std::ops::Deref;
-use std::sync::Arc;
-
 use um_backend::{
-    Buffer, BufferKind, CudaError, DType, Element, ErasedBuffer, HostBuffer, HostMut, HostRef,
-    Result, SharedBuffer,
-    cuda_um::{HostOwned, HostOwnedMut},
+    Buffer, BufferKind, DType, HostMut, HostRef, Result, SharedBuffer,
+    cuda_um::HostOwnedMut,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -89,42 +85,6 @@ fn close_returns_the_error_of_the_copy_back() {
     );
 }
 
-/// A tensor whose `data` returns a guard without a lifetime.
-struct Tensor(Arc<dyn Buffer<f32>>);
-
-impl Tensor {
-    fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-        HostOwned::new(Arc::clone(&self.0), |buffer| buffer.host())
-    }
-}
-
-fn owned<T: Element>(bytes: &Arc<ErasedBuffer>) -> Result<HostOwned<T, ErasedBuffer>> {
-    HostOwned::new(Arc::clone(bytes), |bytes| bytes.typed()?.host())
-}
-
-#[test]
-fn a_tensor_lends_its_elements_without_a_lifetime() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        for kind in BufferKind::ALL {
-            let tensor = Tensor(backend.create_from(kind, &[1.0f32, 2.0]).unwrap().into());
-            let data = tensor.data().unwrap();
-            drop(tensor);
-            assert_eq!(*data, [1.0, 2.0], "{kind}: the guard keeps the buffer");
-            drop(data);
-
-            let erased = backend
-                .create_erased_from(kind, DType::U8, &[3, 4])
-                .unwrap();
-            let erased = Arc::new(erased);
-            let data = owned::<u8>(&erased).unwrap();
-            assert_eq!(data.is_copy(), kind == BufferKind::Cuda, "{kind}");
-            assert_eq!((&*data, Arc::strong_count(&erased)), (&[3, 4][..], 2));
-            owned::<i8>(&erased).unwrap_err();
-        }
-    });
-}
-
 #[test]
 fn vectors_go_in_and_out() {
     on_each(|machine| {
@@ -138,49 +98,6 @@ fn vectors_go_in_and_out() {
             let clone = buffer.try_clone().unwrap();
             assert_eq!(clone.to_vec().unwrap(), [1, 2, 3], "{kind}");
         }
-        let device = backend.device();
-        let slice = [4u8, 5];
-        let host = HostBuffer::from_slice(&slice).unwrap();
-        let unified = um_backend::UnifiedBuffer::from_slice(device, &slice).unwrap();
-        let cuda = um_backend::CudaBuffer::from_slice(device, &slice).unwrap();
-        let pinned = um_backend::PinnedBuffer::from_slice(device, &slice).unwrap();
-        let all: [&dyn Buffer<u8>; 4] = [&host, &unified, &cuda, &pinned];
-        for buffer in all {
-            assert_eq!(buffer.to_vec().unwrap(), slice);
-        }
-    });
-}
-
-/// The async twins of each type, on an executor that moves the future to another thread.
-#[test]
-fn async_twins_await_the_work() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        crate::support::executor::run_on_a_thread({
-            let backend = backend.clone();
-            async move {
-                let mut back = [0.0; 1000];
-                let mut cuda = backend.create_cuda::<f32>(1000)?;
-                cuda.copy_from_host_async(&[1.0; 1000]).await?;
-                cuda.copy_to_host_async(&mut back).await?;
-                assert_eq!(back, [1.0; 1000]);
-                let mut unified = backend.allocate_unified::<f32>(1000)?;
-                unified.copy_from_buffer(&cuda)?;
-                unified.host_mut_async().await?[0] = 7.0;
-                assert_eq!(unified.host_async().await?[..2], [7.0, 1.0]);
-                let mut pinned = um_backend::PinnedBuffer::<f32>::zeroed(backend.device(), 1000)?;
-                pinned.copy_from_buffer(&unified)?;
-                assert_eq!(pinned.host_async().await?[..2], [7.0, 1.0]);
-                pinned.host_mut_async().await?[1] = 8.0;
-                pinned.copy_to_host_async(&mut back).await?;
-                assert_eq!(back[..3], [7.0, 8.0, 1.0]);
-                unified
-                    .host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as f32))?;
-                assert_eq!(unified.read_one(999)?, 999.0);
-                Ok::<(), CudaError>(())
-            }
-        })
-        .unwrap();
     });
 }
 

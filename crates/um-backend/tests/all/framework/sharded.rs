@@ -162,92 +162,77 @@ fn another_split_has_the_backends_that_were_given() {
     assert_eq!(rows.to_vec().unwrap(), [3.0; 16]);
 }
 
-/// Threads split rows of their own over the same devices, in other orders.
-#[test]
-fn threads_split_anew_at_the_same_time() {
-    let (_sim, backends) = four();
-    let elements = numbers(64);
-    std::thread::scope(|threads| {
-        for kind in [BufferKind::Cuda, BufferKind::Unified, BufferKind::Cuda] {
-            let (backends, elements) = (&backends, &elements);
-            threads.spawn(move || {
-                let split = Split::Even;
-                let mut rows = Sharded::from_slice(backends, kind, elements, 4, split).unwrap();
-                for round in 0..12 {
-                    let mut order = backends.clone();
-                    order.rotate_left(round % 4);
-                    order.truncate(1 + round * 3 % 4);
-                    let weights: Vec<f64> = (0..order.len()).map(|i| (i + round) as f64).collect();
-                    let split = match round % 4 {
-                        0 => Split::Even,
-                        _ => Split::Weights(&weights),
-                    };
-                    rows.reshard(&order, split).unwrap();
-                    assert_eq!(rows.to_vec().unwrap(), *elements, "{kind:?}, {round}");
-                }
-            });
-        }
-    });
-}
-
-fn refused(backends: &[CudaBackend], rows: usize, row_len: usize, split: Split<'_>) -> String {
-    let made = Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, row_len, split);
-    let error = made.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    error.to_string()
-}
-
+/// `wrong_uses` has the texts of others.
 #[test]
 fn wrong_splits_are_refused() {
     let (_sim, backends) = four();
-    let two = &backends[..2];
-    let shares = "each is a finite number of at least 0, and one of them is above 0";
-    for (weights, what) in [
-        ([1.0, f64::NAN], "NaN, of shard 1"),
-        ([-0.5, 1.0], "-0.5, of shard 0"),
-        ([f64::INFINITY, 1.0], "inf, of shard 0"),
-        ([0.0, 0.0], "all 0"),
+    let (two, shares) = (&backends[..2], "the weights of Sharded cannot be ");
+    let twice = [&backends[1], &backends[0], &backends[1]].map(CudaBackend::clone);
+    for (backends, rows, row_len, split, text) in [
+        (
+            two,
+            4,
+            2,
+            Split::Weights(&[-0.5, 1.0]),
+            &*format!("{shares}-0.5, of shard 0"),
+        ),
+        (
+            two,
+            4,
+            2,
+            Split::Weights(&[f64::INFINITY, 1.0]),
+            &format!("{shares}inf, of shard 0"),
+        ),
+        (
+            two,
+            4,
+            2,
+            Split::Weights(&[0.0, 0.0]),
+            &format!("{shares}all 0"),
+        ),
+        (
+            &[],
+            4,
+            2,
+            Split::Even,
+            "the devices of Sharded cannot be none",
+        ),
+        (
+            &twice,
+            4,
+            2,
+            Split::Even,
+            "the devices of Sharded cannot be device 1 twice",
+        ),
+        (
+            two,
+            4,
+            0,
+            Split::Even,
+            "the row length of Sharded cannot be 0",
+        ),
+        (
+            two,
+            usize::MAX,
+            3,
+            Split::Even,
+            "more than can be addressed",
+        ),
     ] {
-        let error = refused(two, 4, 2, Split::Weights(&weights));
-        assert_eq!(
-            error,
-            format!("the weights of Sharded cannot be {what}: {shares}")
-        );
+        let made = Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, row_len, split);
+        let error = made.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(text), "{error}");
     }
-    let error = refused(two, 4, 2, Split::Weights(&[1.0]));
-    assert_eq!(error, "weights for devices: 2 elements expected, 1 found");
-    let error = refused(&[], 4, 2, Split::Even);
-    assert_eq!(
-        error,
-        "the devices of Sharded cannot be none: give at least one backend"
-    );
-    let twice = [
-        backends[1].clone(),
-        backends[0].clone(),
-        backends[1].clone(),
-    ];
-    let error = refused(&twice, 4, 2, Split::Even);
-    assert_eq!(
-        error,
-        "the devices of Sharded cannot be device 1 twice: a device has one shard: give each device once"
-    );
-    let error = refused(two, 4, 0, Split::Even);
-    assert_eq!(
-        error,
-        "the row length of Sharded cannot be 0: a row has at least one element"
-    );
-    let error = refused(two, usize::MAX, 3, Split::Even);
-    assert!(error.contains("more than can be addressed"), "{error}");
-    let part = Sharded::from_slice(two, BufferKind::Cuda, &[1.0f32; 10], 3, Split::Even);
-    let error = part.unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "the length of Sharded cannot be 10 elements: a row has 3 elements: give whole rows"
-    );
     let mut rows =
         Sharded::from_slice(two, BufferKind::Cuda, &numbers(12), 3, Split::Even).unwrap();
     assert!(rows.reshard(&twice, Split::Even).is_err());
     assert_eq!(rows.to_vec().unwrap(), numbers(12));
+}
+
+fn names(error: &CudaError, shard: usize, device: u32) {
+    let start = format!("shard {shard}, on device {device}: ");
+    assert!(error.to_string().starts_with(&start), "{error}");
 }
 
 /// A device without memory is named; what was there stays.
@@ -259,32 +244,12 @@ fn a_device_without_memory_is_named() {
     let made = Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 4 << 22, 1, Split::Even);
     let error = made.unwrap_err();
     assert!(error.is_out_of_memory(), "{error}");
-    assert!(
-        matches!(
-            error,
-            CudaError::Shard {
-                shard: 2,
-                device: 2,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    names(&error, 2, 2);
     let mut rows =
         Sharded::<f32>::zeroed(&backends[..2], BufferKind::Cuda, 4 << 22, 1, Split::Even).unwrap();
     rows.shard_mut(0).write_one(0, 5.0).unwrap();
     let error = rows.reshard(&backends[1..], Split::Even).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CudaError::Shard {
-                shard: 1,
-                device: 2,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    names(&error, 1, 2);
     assert_eq!(
         (rows_of(&rows), rows.shard(0).read_one(0).unwrap()),
         (vec![2 << 22; 2], 5.0)
@@ -323,21 +288,7 @@ fn a_lost_device_is_named_and_the_others_survive() {
     let check = |result: Result<(), CudaError>| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Sticky, "{error}");
-        assert!(
-            matches!(
-                error,
-                CudaError::Shard {
-                    shard: 1,
-                    device: 1,
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        assert!(
-            error.to_string().starts_with("shard 1, on device 1: "),
-            "{error}"
-        );
+        names(&error, 1, 1);
     };
     check(rows.each_shard(|_, _, _, shard| shard.fill(7.0)));
     check(rows.to_vec().map(drop));

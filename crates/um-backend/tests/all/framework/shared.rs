@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use um_backend::cuda_um::buffer::InPlace;
 use um_backend::{
-    Advice, Buffer, BufferKind, CudaBackend, CudaError, DType, ErasedBuffer, Location, Result,
-    SharedBuffer, conformance, cuda_um::View, half, kernels,
+    Buffer, BufferKind, CudaBackend, CudaError, DType, ErasedBuffer, Result, SharedBuffer,
+    conformance, cuda_um::View, half,
 };
 
 use crate::support::kernel::Double;
@@ -194,46 +194,6 @@ fn guards_are_arguments_of_launches() {
             let read = part.read().unwrap();
             let view: View<'_, f32> = read.view().unwrap();
             assert_eq!(view.to_vec().unwrap(), expected[2..6]);
-        }
-    });
-}
-
-/// Safe launchers take the guards, several to read and one to write.
-#[test]
-fn launchers_take_guards() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        let device = backend.device();
-        if device.capabilities().compute_capability < (6, 0) {
-            return; // The kernels need compute capability 6.0.
-        }
-        let scale = kernels::Scale::load(device).unwrap();
-        for (kind, all) in storages(&backend, 4).into_iter().take(2) {
-            let out: SharedBuffer = all.read().unwrap().clone_empty(4).unwrap().into();
-            let (input, again) = (all.read().unwrap(), all.read().unwrap());
-            for input in [&input, &again] {
-                let output = &mut out.write().unwrap();
-                scale.launch(device.stream(), input, output, 2.0).unwrap();
-            }
-            assert_eq!(floats(&out), [0.0, 2.0, 4.0, 6.0], "{kind}");
-        }
-    });
-}
-
-#[test]
-fn hints_concern_the_part() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        for kind in BufferKind::ALL {
-            let all = SharedBuffer::new(backend.create_erased(kind, DType::F16, 5 << 20).unwrap());
-            let part = all.view(1 << 20..2 << 20).unwrap();
-            let applied = part.prefetch(Location::Host).unwrap();
-            let pageable = backend.device().capabilities().pageable_memory_access;
-            let has_pages = kind == BufferKind::Unified || kind == BufferKind::Host && pageable;
-            let migrates = has_pages && machine.is_concurrent();
-            assert_eq!(applied.is_applied(), migrates, "{kind}: {applied}");
-            let advised = part.advise(Advice::SetReadMostly).unwrap();
-            assert!(advised.is_applied() || !migrates, "{kind}: {advised}");
         }
     });
 }

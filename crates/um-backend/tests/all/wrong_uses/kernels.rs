@@ -2,8 +2,9 @@
 
 use um_backend::cuda_um::{Kernel, Module, kernel::KernelArgs};
 use um_backend::{
-    Buffer, BufferKind, CapturedStep, CudaBuffer, CudaError, DType, HostBuffer, Recording,
-    SharedBuffer, constant, cuda_um::LaunchConfig, kernels,
+    Buffer, BufferKind, CapturedStep, CudaBuffer, CudaError, DType, HostBuffer, SharedBuffer,
+    cuda_um::{LaunchConfig, Recording, constant},
+    kernels,
 };
 
 use crate::support::kernel::Double;
