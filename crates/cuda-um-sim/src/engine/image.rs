@@ -27,10 +27,10 @@ pub(crate) fn ptx_of(image: &[u8], device: u32) -> Result<String, Code> {
         _ if image.starts_with(NATIVE) => return Err(no_ptx("native code")),
         _ if image.starts_with(&FAT_BINARY.to_le_bytes()) => {
             let entries = entries(image).ok_or(Code::INVALID_KERNEL_IMAGE)?;
-            let ptx = entries.iter().filter(|entry| entry.kind == PTX);
+            let mut ptx = entries.iter().filter(|entry| entry.kind == PTX);
             let fitting = ptx.clone().filter(|entry| entry.target <= device);
             // The driver's error tells what is wrong with PTX that is too new.
-            let entry = fitting.max_by_key(|entry| entry.target).or(ptx.last());
+            let entry = fitting.max_by_key(|entry| entry.target).or(ptx.next_back());
             let entry = entry.ok_or_else(|| no_ptx("a fat binary without PTX"))?;
             let mut text = entry.unpacked().ok_or(Code::INVALID_KERNEL_IMAGE)?;
             text.truncate(

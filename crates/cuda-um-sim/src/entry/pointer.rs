@@ -72,12 +72,12 @@ impl<T> Out<T> {
 pub(crate) struct Array<T>(*const T);
 
 impl<T: Copy> Array<T> {
-    pub(crate) fn is_null(&self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
     /// Copies `len` elements.
-    pub(crate) fn to_vec(&self, len: usize) -> Result<Vec<T>, Code> {
+    pub(crate) fn to_vec(self, len: usize) -> Result<Vec<T>, Code> {
         if len == 0 {
             return Ok(Vec::new());
         }
