@@ -6,6 +6,7 @@ mod bindgen;
 mod build_kernels;
 mod floors;
 mod gpu_bundle;
+mod judge;
 mod nightly;
 mod packages;
 mod real_cudart;
@@ -40,6 +41,8 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
     Bench(Options),
+    /// Run a public test suite on the simulator, and compare with the list in .ci/judges of what does not pass.
+    Judge { suite: judge::Suite },
     /// Check that imports inside of cuda-um point down.
     Floors,
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc); no GPU and no toolkit is needed.
@@ -78,6 +81,7 @@ fn main() -> anyhow::Result<()> {
         Task::Aarch64(args) => aarch64::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
+        Task::Judge { suite } => judge::run(suite),
         Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),

@@ -113,7 +113,17 @@ fn main() {
         .expect("a shipped kernel")
     };
     let tiled = MATMUL.replace("STEPS", &steps);
-    let runs: [(&str, &str, String, [u32; 3], [u32; 3], &[u8], &Arrays); 3] = [
+    /// Title, kernel, text, grid, block, parameters, memory.
+    type Run<'r> = (
+        &'r str,
+        &'r str,
+        String,
+        [u32; 3],
+        [u32; 3],
+        &'r [u8],
+        &'r Arrays,
+    );
+    let runs: [Run<'_>; 3] = [
         (
             "cosine_top_k",
             "cosine_top_k_partial",

@@ -63,8 +63,9 @@
 //! assert_eq!(report.global.written, 400);
 //!
 //! // A length that does not fit the allocation is found.
-//! parameters[8] = 101;
-//! let launch = Launch { parameters: &parameters, ..launch };
+//! let mut too_many = parameters.clone();
+//! too_many[8] = 101;
+//! let launch = Launch { parameters: &too_many, ..launch };
 //! let failure = program.run(&launch, &memory).unwrap_err();
 //! assert!(failure.to_string().contains("`ld.global.u32 %r5, [%rd2];`"));
 //! assert!(failure.to_string().contains("thread (100, 0, 0) of block (0, 0, 0)"));

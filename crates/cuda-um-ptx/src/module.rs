@@ -267,6 +267,6 @@ impl<'m> Kernel<'m> {
     /// [`LoadError`]: the device is too old, the kernel is not valid, or uses what the machine does not implement.
     pub fn load(&self, device: &Device) -> Result<Program, LoadError> {
         self.module.check(device)?;
-        decode::decode(*self, device)
+        decode::decode(*self)
     }
 }

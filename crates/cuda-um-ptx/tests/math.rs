@@ -407,8 +407,8 @@ fn bit_fields_are_those_of_the_manual() {
             Draw::I32.draw(&mut random) as u32,
         );
         let (p, l) = (
-            Draw::SHIFT.draw(&mut random) as u32 & 0xff,
-            Draw::SHIFT.draw(&mut random) as u32 & 0xff,
+            Draw::Shift.draw(&mut random) as u32 & 0xff,
+            Draw::Shift.draw(&mut random) as u32 & 0xff,
         );
         let bit = |value: u32, at: u32| value >> at & 1;
         let sign = if l == 0 {
@@ -432,8 +432,8 @@ fn bit_fields_are_those_of_the_manual() {
             "{a:x} {b:x} {p} {l}"
         );
         let (base, offset) = (
-            Draw::LANE.draw(&mut random) as u32,
-            Draw::SIGNED.draw(&mut random) as i32,
+            Draw::Lane.draw(&mut random) as u32,
+            Draw::Signed.draw(&mut random) as i32,
         );
         let (mut found, mut count, mut at) = (u32::MAX, offset.abs() - 1, base as i32);
         if offset == 0 && base < 32 && bit(a, base) == 1 {

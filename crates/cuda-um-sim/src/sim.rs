@@ -124,7 +124,7 @@ impl Sim {
         if name.starts_with("cupti") {
             return entry::cupti_symbol(slot, machine.cupti, name);
         }
-        if !name.starts_with("cuda") {
+        if !name.trim_start_matches('_').starts_with("cuda") {
             return entry::driver_symbol(slot, machine, name);
         }
         entry::symbol(slot, machine.cuda, name)
@@ -227,7 +227,8 @@ impl Sim {
     /// A stream-ordered free counts when the stream has run it: synchronize first.
     pub fn leaks(&self) -> Vec<Leak> {
         let state = self.inner.core.state.lock();
-        let memory = state.memory.iter().map(|allocation| Leak::Memory {
+        let memory = state.memory.iter().filter(|allocation| !allocation.kept);
+        let memory = memory.map(|allocation| Leak::Memory {
             address: allocation.base,
             bytes: allocation.bytes,
             kind: match (allocation.kind, allocation.pool) {

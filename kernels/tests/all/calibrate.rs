@@ -99,8 +99,13 @@ fn watching(sim: &Checked) -> (Arc<Mutex<BTreeMap<&'static str, usize>>>, Clock)
     let now = move || {
         let mut live = BTreeMap::<_, usize>::new();
         for leak in sim.leaks() {
-            if let Leak::Memory { bytes, kind, .. } = leak {
-                *live.entry(kind).or_default() += bytes;
+            match leak {
+                Leak::Memory { bytes, kind, .. } => *live.entry(kind).or_default() += bytes,
+                // Large pinned memory is registered.
+                Leak::Registration { bytes, .. } => {
+                    *live.entry("cudaHostAlloc").or_default() += bytes;
+                }
+                _ => {}
             }
         }
         for (kind, bytes) in live {

@@ -1,4 +1,4 @@
-//! The cache folder, on the simulator.
+//! The cache folder, on the simulator of a GPU that is too old for the kernel: a measurement is fast.
 
 use cuda_um::Device;
 use cuda_um::cost::CostModel;
@@ -23,15 +23,15 @@ fn models(folder: &Path) -> Vec<PathBuf> {
 
 /// True if the call does no work on the device.
 fn is_idle<T>(sim: &Checked, work: impl FnOnce() -> T) -> (T, bool) {
-    let before = (sim.now(), calls(sim, "cuLaunchKernel"), sim.leaks().len());
+    let before = (sim.now(), calls(sim, "cudaMemcpyAsync"), sim.leaks().len());
     let result = work();
-    let after = (sim.now(), calls(sim, "cuLaunchKernel"), sim.leaks().len());
+    let after = (sim.now(), calls(sim, "cudaMemcpyAsync"), sim.leaks().len());
     (result, before == after)
 }
 
 #[test]
 fn a_model_is_written_once_and_then_read() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
+    let (sim, device, _stream) = simulated(Gpu::Maxwell);
     let (folder, clock) = (tempfile::tempdir().unwrap(), virtual_time(&sim));
     // The folder does not exist yet.
     let cache = Cache::at(folder.path().join("some/where"));
@@ -39,7 +39,7 @@ fn a_model_is_written_once_and_then_read() {
     assert_eq!(cache.load(&device).unwrap(), None);
     let (first, idle) = is_idle(&sim, || cache.load_or_measure(&device, &clock).unwrap());
     assert!(!idle);
-    assert!(first.source.contains("H200"), "{}", first.source);
+    assert!(first.source.contains("GTX 980"), "{}", first.source);
     let (second, idle) = is_idle(&sim, || cache.load_or_measure(&device, &clock).unwrap());
     assert!(idle, "the second call did work on the device");
     assert_eq!(first, second);
@@ -63,7 +63,7 @@ fn each_gpu_has_its_own_file() {
 
 #[test]
 fn a_file_that_is_not_this_machines_model_is_replaced() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
+    let (sim, device, _stream) = simulated(Gpu::Maxwell);
     let (folder, clock) = (tempfile::tempdir().unwrap(), virtual_time(&sim));
     let cache = Cache::at(folder.path());
     let path = cache.path(&device).unwrap();
@@ -85,18 +85,18 @@ fn a_file_that_is_not_this_machines_model_is_replaced() {
 
 #[test]
 fn threads_leave_one_file_and_measure_once() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
+    let (sim, device, _stream) = simulated(Gpu::Maxwell);
     let (folder, clock) = (tempfile::tempdir().unwrap(), virtual_time(&sim));
     let cache = Cache::at(folder.path());
     let alone = Cache::at(folder.path().join("alone"));
     alone.load_or_measure(&device, &clock).unwrap();
-    let once = calls(&sim, "cuLaunchKernel");
+    let once = calls(&sim, "cudaMemcpyAsync");
     let found: Vec<_> = thread::scope(|scope| {
         let one = || cache.load_or_measure(&device, &clock).unwrap();
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
         threads.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    assert_eq!(calls(&sim, "cuLaunchKernel"), 2 * once);
+    assert_eq!(calls(&sim, "cudaMemcpyAsync"), 2 * once);
     assert!(found.iter().all(|model| *model == found[0]));
     fs::remove_dir_all(folder.path().join("alone")).unwrap();
     assert_eq!(models(folder.path()), [cache.path(&device).unwrap()]);
@@ -104,7 +104,7 @@ fn threads_leave_one_file_and_measure_once() {
 
 #[test]
 fn a_reader_never_sees_a_part_of_a_file() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
+    let (sim, device, _stream) = simulated(Gpu::Maxwell);
     let (folder, clock) = (tempfile::tempdir().unwrap(), virtual_time(&sim));
     let cache = Cache::at(folder.path());
     cache.measure(&device, &clock).unwrap();
@@ -123,12 +123,12 @@ fn a_reader_never_sees_a_part_of_a_file() {
 
 #[test]
 fn a_folder_that_cannot_be_written() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
+    let (sim, device, _stream) = simulated(Gpu::Maxwell);
     let clock = virtual_time(&sim);
     let file = tempfile::NamedTempFile::new().unwrap();
     let cache = Cache::at(file.path().join("below a file"));
     let model = cache.load_or_measure(&device, &clock).unwrap();
-    assert!(model.source.contains("H200"));
+    assert!(model.source.contains("GTX 980"));
     let error = cache.measure(&device, &clock).unwrap_err();
     assert!(matches!(error, CalibrateError::File { .. }), "{error:?}");
     assert!(error.to_string().contains("below a file"), "{error}");
@@ -145,7 +145,7 @@ fn in_a_child(test: &str, variables: &[(&str, &Path)]) {
 }
 
 fn opened() -> (Checked, Device) {
-    let (sim, device, _) = simulated(Gpu::H200);
+    let (sim, device, _) = simulated(Gpu::Maxwell);
     (sim, device)
 }
 

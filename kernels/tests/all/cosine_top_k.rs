@@ -126,8 +126,8 @@ fn shapes_around_the_tiles() {
         (3, 5000, 40, 300),
         (9, 1100, 6, 1024),
         (257, 300, 770, 10),
-        // On a GPU with 132 multiprocessors, chunks of several tiles.
-        (1000, 9000, 4, 33),
+        // With 132 multiprocessors, chunks of several tiles.
+        (1000, 4300, 4, 7),
     ] {
         let (q, t) = (noise(7, queries * dim), noise(8, targets * dim));
         for start in [0, 1] {

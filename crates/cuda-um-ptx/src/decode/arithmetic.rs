@@ -2,6 +2,8 @@
 //!
 //! The common forms have a [`Code`]; the others are a function of one lane.
 
+#![expect(clippy::unnecessary_cast, reason = "the type is the macro's")]
+
 use super::{Class, Code, Constant, Decoder, Extra, Form, Operand, Result, Slot, Type};
 use crate::math::float::{self, Bf16, Compare, Extreme, F16, Float};
 use crate::math::int::{self, Int};

@@ -528,7 +528,7 @@ impl Decoder<'_> {
             (elements * width / 32).div_ceil(if double { 64 } else { 32 })
         };
         let results = m * 8 / 32 * if d_kind == math::Type::F16 { 16 } else { 32 } / 32;
-        let fits = matches!(m, 8 | 16) && k <= 64 && k >= 4 && c_kind == d_kind;
+        let fits = matches!(m, 8 | 16) && (4..=64).contains(&k) && c_kind == d_kind;
         // m8n8k4 of f16 has a layout of its own (Volta).
         if !fits
             || m == 8 && width == 16

@@ -11,7 +11,7 @@ mod video;
 use std::collections::HashMap;
 
 use crate::error::LoadError;
-use crate::module::{Device, Kernel, Module, in_memory};
+use crate::module::{Kernel, Module, in_memory};
 use crate::program::{Class, Code, Constant, Extra, Inst, Place, Program, Scalar, Slot, Special};
 use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type, Variable};
 
@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, LoadError>;
 /// Slots of one class, instructions of a kernel, bytes of local memory: more is a mistake or an attack.
 const LIMIT: usize = 1 << 20;
 
-pub fn decode(kernel: Kernel<'_>, _device: &Device) -> Result<Program> {
+pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
     let module = kernel.module;
     let mut decoder = Decoder {
         module,

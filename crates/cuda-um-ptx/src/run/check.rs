@@ -261,7 +261,7 @@ impl Worker<'_> {
             let (address, end) = (located.addresses[lane], located.addresses[lane] + size);
             // The word's bytes that are at or behind the address, and before the end.
             let begin = address.saturating_sub(first).min(4);
-            let bytes = 0xf << begin & (1 << (end - first).min(4)) - 1;
+            let bytes = (0xf << begin) & ((1 << (end - first).min(4)) - 1);
             Access {
                 block: common.number as u32 + 1,
                 thread: (warp.index * 32 + lane as u32) as u16,
@@ -383,7 +383,7 @@ impl Worker<'_> {
             let (mut byte, end) = (address - base, address - base + size);
             while byte < end {
                 let next = end.min((byte / 8 + 1) * 8);
-                let mask = ((1u16 << (next - byte)) - 1 << (byte % 8)) as u8;
+                let mask = (((1u16 << (next - byte)) - 1) << (byte % 8)) as u8;
                 // SAFETY: the access is within the region (or the block's shared memory), which has a bit for each byte.
                 let cell = unsafe { AtomicU8::from_ptr(bits.add(byte as usize / 8)) };
                 byte = next;

@@ -1,6 +1,10 @@
 //! Addresses of lanes to pointers of the host: one check for a warp if the lanes are in one region; loads and stores.
 
 #![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
+#![expect(
+    clippy::needless_range_loop,
+    reason = "loops over lanes become vector instructions"
+)]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -112,6 +116,10 @@ fn window(address: u64) -> (Space, u64) {
 }
 
 #[inline(always)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "an access has as many properties"
+)]
 pub(crate) fn locate(
     worker: &mut Worker,
     warp: &mut Warp,

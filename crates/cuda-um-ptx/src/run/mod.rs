@@ -366,8 +366,8 @@ impl<'a> Grid<'a> {
             Special::Processor => (number % u64::from(self.launch.processors.max(1))) as u32,
             Special::MaskEq => 1 << lane,
             Special::MaskLt => (1 << lane) - 1,
-            Special::MaskLe => (1 << lane) - 1 | 1 << lane,
-            Special::MaskGt => !((1 << lane) - 1 | 1 << lane),
+            Special::MaskLe => ((1 << lane) - 1) | (1 << lane),
+            Special::MaskGt => !(((1 << lane) - 1) | (1 << lane)),
             Special::MaskGe => !((1 << lane) - 1),
             _ => 0,
         }

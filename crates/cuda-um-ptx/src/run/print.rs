@@ -16,10 +16,6 @@ impl Worker<'_> {
         u64::from_le_bytes(value)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an access has as many properties"
-    )]
     fn byte(
         &mut self,
         warp: &mut Warp,

@@ -21,7 +21,7 @@ fn shuffles_take_the_value_of_another_lane_or_keep_their_own() {
     };
     let wanted = |f: &dyn Fn(u64) -> (u64, bool)| {
         (0..32)
-            .map(|lane| f(lane))
+            .map(f)
             .map(|(value, inside)| value + if inside { 1000 } else { 0 })
             .collect::<Vec<_>>()
     };

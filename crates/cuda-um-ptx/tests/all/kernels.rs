@@ -270,15 +270,23 @@ fn the_best_targets_of_a_search() {
         parameters.with(k as u32),
         &arrays,
     );
-    let merge = Parameters::default()
-        .with(scores)
-        .with(indices)
-        .with(best)
-        .with(found)
+    let mut merge = Parameters::default();
+    for address in [scores, indices, best, found] {
+        merge = merge.with(address);
+    }
+    let merge = merge
         .with(queries as u64)
         .with(chunks as u64)
         .with(k as u32);
-    let _ = merge;
+    run(
+        "cosine_top_k",
+        "cosine_top_k_merge",
+        [3, 1, 1],
+        256,
+        merge,
+        &arrays,
+    );
+    let (best, found) = (arrays.get::<f32>(best), arrays.get::<u32>(found));
     let (scores, indices) = (arrays.get::<f32>(scores), arrays.get::<u32>(indices));
     for row in 0..queries {
         let query = &query[row * dim..][..dim];
@@ -302,15 +310,23 @@ fn the_best_targets_of_a_search() {
             let range = part * chunk..targets.min((part + 1) * chunk);
             let mut wanted: Vec<f64> = range.map(cosine).collect();
             wanted.sort_by(|a, b| b.total_cmp(a));
-            for place in 0..k {
+            for (place, wanted) in wanted.into_iter().take(k).enumerate() {
                 let at = (row * chunks + part) * k + place;
                 assert!(
-                    (f64::from(scores[at]) - wanted[place]).abs() < 1e-5,
+                    (f64::from(scores[at]) - wanted).abs() < 1e-5,
                     "{row} {part} {place}"
                 );
-                assert!((cosine(indices[at] as usize) - wanted[place]).abs() < 1e-5);
+                assert!((cosine(indices[at] as usize) - wanted).abs() < 1e-5);
             }
         }
+        let mut wanted: Vec<f64> = (0..targets).map(cosine).collect();
+        wanted.sort_by(|a, b| b.total_cmp(a));
+        for (place, wanted) in wanted.into_iter().take(k).enumerate() {
+            assert!(
+                (f64::from(best[row * k + place]) - wanted).abs() < 1e-5,
+                "{row} {place}"
+            );
+            assert!((cosine(found[row * k + place] as usize) - wanted).abs() < 1e-5);
+        }
     }
-    assert!(arrays.get::<f32>(best).len() == arrays.get::<u32>(found).len());
 }

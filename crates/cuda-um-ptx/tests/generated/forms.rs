@@ -15,6 +15,9 @@ pub struct Bound {
     pub of: Type,
 }
 
+/// What a form gives for its operands.
+pub type Evaluate<T> = Box<dyn Fn(&[u64]) -> T>;
+
 pub struct Form {
     /// An opcode, or statements with `$d`, `$a`, `$b`, `$c`, `$e`; `%p0`, `%r0` to `%r5` and `%d0` to `%d2` are free.
     pub text: String,
@@ -23,8 +26,10 @@ pub struct Form {
     /// The compute capability that it needs, times ten.
     pub target: u32,
     pub bound: Option<Bound>,
-    pub evaluate: Box<dyn Fn(&[u64]) -> u64>,
+    pub evaluate: Evaluate<u64>,
 }
+
+type Operation = fn(i32, i32) -> i32;
 
 #[derive(Default)]
 struct Forms(Vec<Form>);
@@ -815,7 +820,7 @@ fn integers(forms: &mut Forms) {
     }
     // Two halves, since sm_90.
     for (name, signed) in [("u16x2", false), ("s16x2", true)] {
-        let operations: [(&str, fn(i32, i32) -> i32); 3] = [
+        let operations: [(&str, Operation); 3] = [
             ("add", |a, b| a + b),
             ("min", |a, b| a.min(b)),
             ("max", |a, b| a.max(b)),
@@ -891,7 +896,7 @@ fn integer<T: Bits>(forms: &mut Forms, name: &str, draw: Draw) {
     forms.add(format!("max.{name}"), draw, &two, move |s| {
         get(s[0]).max(get(s[1])).put()
     });
-    forms.add(format!("shr.{name}"), draw, &[draw, SHIFT], move |s| {
+    forms.add(format!("shr.{name}"), draw, &[draw, Shift], move |s| {
         get(s[0]).shr(s[1] as u32).put()
     });
     let names: &[(&str, &str)] = match signed {
@@ -957,7 +962,7 @@ fn integer<T: Bits>(forms: &mut Forms, name: &str, draw: Draw) {
         forms.add(
             format!("bfe.{name}"),
             draw,
-            &[draw, SHIFT, SHIFT],
+            &[draw, Shift, Shift],
             move |s| get(s[0]).bfe(s[1] as u32, s[2] as u32).put(),
         );
     }
@@ -972,7 +977,7 @@ fn bits(forms: &mut Forms) {
         forms.add(format!("cnot.{name}"), draw, &[draw], |s| {
             (s[0] == 0).into()
         });
-        forms.add(format!("shl.{name}"), draw, &[draw, SHIFT], move |s| {
+        forms.add(format!("shl.{name}"), draw, &[draw, Shift], move |s| {
             if s[1] < bits { s[0] << s[1] } else { 0 }
         });
         forms.add(format!("slct.{name}.s32"), draw, &[draw, draw, I32], |s| {
@@ -998,7 +1003,7 @@ fn bits(forms: &mut Forms) {
             forms.add(
                 format!("bfi.{name} $d, $a, $b, $c, $e;"),
                 draw,
-                &[draw, draw, SHIFT, SHIFT],
+                &[draw, draw, Shift, Shift],
                 move |s| int::bfi(s[0], s[1], s[2] as u32, s[3] as u32, bits as u32),
             );
         }
@@ -1008,7 +1013,7 @@ fn bits(forms: &mut Forms) {
             forms.add(
                 format!("shf.{side}.{mode}.b32"),
                 I32,
-                &[I32, I32, SHIFT],
+                &[I32, I32, Shift],
                 move |s| int::shf(s[0] as u32, s[1] as u32, s[2] as u32, left, !wrap).into(),
             );
         }
@@ -1016,15 +1021,15 @@ fn bits(forms: &mut Forms) {
             forms.add(
                 format!("szext.{mode}.{name}"),
                 I32,
-                &[I32, SHIFT],
+                &[I32, Shift],
                 move |s| int::szext(s[0] as u32, s[1] as u32, signed, wrap).into(),
             );
         }
-        forms.add(format!("bmsk.{mode}.b32"), I32, &[SHIFT, SHIFT], move |s| {
+        forms.add(format!("bmsk.{mode}.b32"), I32, &[Shift, Shift], move |s| {
             int::bmsk(s[0] as u32, s[1] as u32, wrap).into()
         });
     }
-    forms.add("fns.b32", I32, &[I32, LANE, SIGNED], |s| {
+    forms.add("fns.b32", I32, &[I32, Lane, Signed], |s| {
         int::fns(s[0] as u32, s[1] as u32, s[2] as i32).into()
     });
     for (name, mode) in [
@@ -1175,7 +1180,7 @@ fn videos(forms: &mut Forms) {
         forms.add(
             format!("{name}.{d_name}.{a_name}.u32{kind} $d, $a{a_part}, $b;"),
             I32,
-            &[I32, SHIFT],
+            &[I32, Shift],
             run(op, mode),
         );
         let (name, op) = comparisons[number % 6];
@@ -1319,30 +1324,27 @@ fn approximations(forms: &mut Forms) {
     let f = |bits: u64| f32::from_bits(bits as u32);
     for (flush, ftz) in FTZ {
         let ftz = *ftz;
-        let mut one = |name: &str,
-                       draws: &[Draw],
-                       units: u64,
-                       absolute: f64,
-                       evaluate: Box<dyn Fn(&[u64]) -> f32>| {
-            let form = forms.add(format!("{name}{flush}.f32"), F32, draws, move |s| {
-                evaluate(s).to_bits().into()
-            });
-            form.bound = Some(Bound {
-                units,
-                absolute,
-                of: Type::F32,
-            });
-        };
+        let mut one =
+            |name: &str, draws: &[Draw], units: u64, absolute: f64, evaluate: Evaluate<f32>| {
+                let form = forms.add(format!("{name}{flush}.f32"), F32, draws, move |s| {
+                    evaluate(s).to_bits().into()
+                });
+                form.bound = Some(Bound {
+                    units,
+                    absolute,
+                    of: Type::F32,
+                });
+            };
         one(
             "div.approx",
-            &[MIDDLE; 2],
+            &[Middle; 2],
             3,
             0.0,
             Box::new(move |s| approx::div(f(s[0]), f(s[1]), ftz, false)),
         );
         one(
             "div.full",
-            &[MIDDLE; 2],
+            &[Middle; 2],
             3,
             0.0,
             Box::new(move |s| approx::div(f(s[0]), f(s[1]), ftz, true)),
@@ -1370,7 +1372,7 @@ fn approximations(forms: &mut Forms) {
         );
         one(
             "ex2.approx",
-            &[EXPONENT],
+            &[Exponent],
             4,
             0.0,
             Box::new(move |s| approx::ex2(f(s[0]), ftz)),
@@ -1384,14 +1386,14 @@ fn approximations(forms: &mut Forms) {
         );
         one(
             "sin.approx",
-            &[ANGLE],
+            &[Angle],
             1,
             0.5_f64.powf(20.5),
             Box::new(move |s| approx::sin(f(s[0]), ftz)),
         );
         one(
             "cos.approx",
-            &[ANGLE],
+            &[Angle],
             1,
             0.5_f64.powf(20.5),
             Box::new(move |s| approx::cos(f(s[0]), ftz)),

@@ -490,9 +490,9 @@ impl Writer<'_> {
                 } else {
                     String::new()
                 };
+                let to_global = format!("mov.u32 %t3, %t0;\n{}", global(16));
                 format!(
-                    "{slot}{}\nst.shared.v2.b64 [%t3], {{{l}, {m}}};\nmembar.cta;\ncp.async.ca.shared.global [%t3], [%u0], {size}{partial};\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 {d}, [%t3];\nld.shared.b64 {l}, [%t3+8];",
-                    format!("mov.u32 %t3, %t0;\n{}", global(16))
+                    "{slot}{to_global}\nst.shared.v2.b64 [%t3], {{{l}, {m}}};\nmembar.cta;\ncp.async.ca.shared.global [%t3], [%u0], {size}{partial};\ncp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.b32 {d}, [%t3];\nld.shared.b64 {l}, [%t3+8];"
                 )
             }
             _ => format!(
@@ -736,14 +736,17 @@ impl Writer<'_> {
                 }
                 text
             }
-            13 => format!(
-                "bar.sync 0;\nsetp.eq.u32 %p1, %me, 0;\n@%p1 mbarrier.init.shared.b64 [meeting], {block};\n{}\nmbarrier.arrive.shared.b64 %u0, [meeting];\n{top}:\nmbarrier.test_wait.shared.b64 %p1, [meeting], %u0;\n@!%p1 bra {top};\nxor.b32 %t1, %t1, {};\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\nld.shared.b32 {d}, [%t0];\nbar.sync 0;\n@%p2 mbarrier.inval.shared.b64 [meeting];\nbar.sync 0;",
-                format!(
+            13 => {
+                let stored = format!(
                     "mov.pred %p2, %p1;\nbar.sync 0;\nmul.lo.u32 %t1, %me, 16;\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\nst.shared.b32 [%t0], {a};"
-                ),
-                16 * (1 + self.random.below(31)),
-                top = self.label(),
-            ),
+                );
+                format!(
+                    "bar.sync 0;\nsetp.eq.u32 %p1, %me, 0;\n@%p1 mbarrier.init.shared.b64 [meeting], {block};\n{}\nmbarrier.arrive.shared.b64 %u0, [meeting];\n{top}:\nmbarrier.test_wait.shared.b64 %p1, [meeting], %u0;\n@!%p1 bra {top};\nxor.b32 %t1, %t1, {};\nmov.u32 %t0, slots;\nadd.u32 %t0, %t0, %t1;\nld.shared.b32 {d}, [%t0];\nbar.sync 0;\n@%p2 mbarrier.inval.shared.b64 [meeting];\nbar.sync 0;",
+                    stored,
+                    16 * (1 + self.random.below(31)),
+                    top = self.label(),
+                )
+            }
             14 => {
                 // A lock, for which the lanes of a warp wait, too.
                 let (top, taken) = (self.label(), self.label());

@@ -89,6 +89,23 @@ extern "C" fn not_started() -> u32 {
     3
 }
 
+/// Registers a fat binary before `main`. It returns a handle and no code, so it cannot be one of the functions below.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __cudaRegisterFatBinary(image: *const c_void) -> usize {
+    let mut handle = 0;
+    let found = sim().map_or(std::ptr::null(), |sim| {
+        sim.symbol("cudaUmSimRegisterBinary")
+    });
+    if !found.is_null() {
+        // SAFETY: the simulator's function of this name.
+        let register: unsafe extern "C" fn(*mut usize, *const c_void) -> u32 =
+            unsafe { std::mem::transmute(found) };
+        // SAFETY: nvcc's code passes a fat binary that lives as long as the program.
+        unsafe { register(&mut handle, image) };
+    }
+    handle
+}
+
 extern "C" fn no_text() -> *const c_char {
     const TEXT: &CStr = c"the simulator did not start: see standard error";
     TEXT.as_ptr()
@@ -115,7 +132,14 @@ exports! {
     cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams cudaGraphConditionalHandleCreate cudaStreamBeginCaptureToGraph
     cudaGraphAddNode cudaGraphAddNode_v2 cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_v2
     cudaDeviceGetP2PAttribute cudaDeviceReset cudaDeviceGetLimit cudaDeviceSetLimit cudaMemPoolGetAccess cudaStreamCreate cudaStreamGetFlags
-    cudaStreamGetPriority cudaStreamGetId cudaEventCreate cudaMallocHost
+    cudaStreamGetPriority cudaStreamGetId cudaEventCreate cudaMallocHost cudaGetDeviceProperties cudaGetDeviceProperties_v2
+    __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaInitModule __cudaRegisterFunction __cudaRegisterVar __cudaGetKernel
+    __cudaPushCallConfiguration __cudaPopCallConfiguration cudaLaunchKernel __cudaLaunchKernel cudaLaunchCooperativeKernel
+    cudaLaunchKernelExC cudaFuncGetAttributes cudaFuncSetAttribute cudaFuncSetCacheConfig cudaGetFuncBySymbol
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaGetSymbolAddress
+    cudaSetDeviceFlags cudaGetDeviceFlags cudaDeviceSetCacheConfig cudaCtxResetPersistingL2Cache cudaProfilerStart cudaProfilerStop
+    cudaMallocPitch cudaMemcpy2D cudaMemcpy2DAsync cudaMemset2D cudaMemset2DAsync cudaGraphInstantiate cudaStreamSetAttribute
+    cudaStreamAddCallback cudaGetSymbolSize cudaMemcpyToSymbol cudaMemcpyFromSymbol cudaMemcpyToSymbolAsync cudaMemcpyFromSymbolAsync
 
     cuDeviceGet cuDeviceGetName cuModuleLoadData cuModuleLoadDataEx cuModuleLoad cuModuleUnload cuModuleGetFunction
     cuFuncGetAttribute cuFuncGetParamInfo cuFuncSetAttribute cuOccupancyMaxActiveBlocksPerMultiprocessor
@@ -143,13 +167,14 @@ exports! {
     cuKernelGetParamInfo cuKernelGetName cuFuncGetName cuMemRangeGetAttributes cuMemPrefetchBatchAsync cuMemDiscardBatchAsync
     cuMemDiscardAndPrefetchBatchAsync cuMemPoolGetAccess cuMemGetDefaultMemPool cuMemGetMemPool cuMemSetMemPool cuStreamGetDevice
     cuStreamGetFlags cuStreamGetId cuStreamGetPriority cuStreamGetCaptureInfo_v2 cuStreamGetCaptureInfo_v3 cuGraphGetNodes
-    cuGraphNodeGetType cuGraphExecUpdate_v2 cuEventRecordWithFlags
+    cuGraphNodeGetType cuGraphExecUpdate_v2 cuEventRecordWithFlags cuLaunchKernelEx cuModuleGetGlobal_v2 cuLinkCreate_v2 cuLinkAddData_v2
+    cuLinkAddFile_v2 cuLinkComplete cuLinkDestroy
 
     cuptiGetVersion cuptiActivityRegisterCallbacks cuptiActivityConfigureUnifiedMemoryCounter cuptiActivityEnable
     cuptiActivityDisable cuptiActivityFlushAll cuptiGetTimestamp cuptiActivityGetNumDroppedRecords cuptiActivityGetNextRecord
     cuptiGetResultString
 
-    cuModuleGetGlobal_v2 cuOccupancyAvailableDynamicSMemPerBlock
+    cuOccupancyAvailableDynamicSMemPerBlock
     cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialBlockSize cuOccupancyMaxPotentialBlockSizeWithFlags
     cuOccupancyMaxPotentialClusterSize cuGraphUpload cuImportExternalMemory cuDestroyExternalMemory cuExternalMemoryGetMappedBuffer
 }

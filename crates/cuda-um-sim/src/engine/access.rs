@@ -9,7 +9,6 @@ use cuda_um_ptx::{Memory as KernelMemory, Refusal, Region, Touch};
 use cuda_um_sys::locks::Mutex;
 
 use super::core::Core;
-use super::globals::Globals;
 use super::kernel_launch::Launch;
 use super::managed::{Attach, BLOCK_PAGES, Processor, SYSTEM, common};
 use super::memory::{Memory, READ_ONLY};
@@ -23,7 +22,6 @@ use crate::misuse::Misuse;
 pub(super) struct Accesses<'c> {
     core: &'c Core,
     launch: Launch,
-    globals: &'c Globals,
     touched: Mutex<Touched>,
 }
 
@@ -61,11 +59,10 @@ pub(super) struct Touches {
 }
 
 impl<'c> Accesses<'c> {
-    pub(super) fn new(core: &'c Core, launch: Launch, globals: &'c Globals) -> Accesses<'c> {
+    pub(super) fn new(core: &'c Core, launch: Launch) -> Accesses<'c> {
         Accesses {
             core,
             launch,
-            globals,
             touched: Mutex::default(),
         }
     }
@@ -119,23 +116,11 @@ impl<'c> Accesses<'c> {
 }
 
 // SAFETY: a region is an allocation or a registration that is live (and, if the program frees it meanwhile, whose device view stays
-// mapped), the variables of the kernel's module, or memory of the program that is mapped, for which the launch vouches as on a GPU; views
+// mapped), or memory of the program that is mapped, for which the launch vouches as on a GPU; views
 // below are what the simulator itself reads and writes, never through references while kernels run.
 unsafe impl KernelMemory for Accesses<'_> {
     fn region(&self, address: u64) -> Result<Region, Refusal> {
         let address = address as usize;
-        let (base, bytes) = self.globals.extent();
-        if (base..base + bytes).contains(&address) {
-            return Ok(Region {
-                base: base as u64,
-                bytes: bytes as u64,
-                host: base as *mut u8,
-                id: base as u64,
-                writable: true,
-                page_bytes: 0,
-                written: std::ptr::null_mut(),
-            });
-        }
         let mut state = self.core.state.lock();
         state.region(self.launch, address, &mut self.touched.lock())
     }

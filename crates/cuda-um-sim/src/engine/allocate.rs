@@ -19,7 +19,7 @@ fn blocks_of(bytes: usize) -> u32 {
 
 impl State {
     /// Allocates memory, and makes room for it on its device if it is charged there.
-    fn allocate(&mut self, request: Request) -> Result<usize, Code> {
+    pub(super) fn allocate(&mut self, request: Request) -> Result<usize, Code> {
         let reserved = request.reserved().ok_or(Code::MEMORY_ALLOCATION)? as u64;
         if request.charged {
             self.forget_unmapped();

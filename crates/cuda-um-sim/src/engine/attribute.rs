@@ -2,9 +2,17 @@
 
 use super::machine::Machine;
 use super::status::Code;
+use crate::preset::CudaVersion;
 
-/// The last attribute of CUDA 13.0.
-const LAST: i32 = 147;
+/// The last attribute of a version.
+fn last(cuda: CudaVersion) -> i32 {
+    match cuda {
+        CudaVersion::V11_8 => 125,
+        CudaVersion::V12_2 => 134,
+        CudaVersion::V12_9 => 143,
+        _ => 147,
+    }
+}
 
 /// The largest sizes of textures and surfaces, by attribute, of an H200. No kernel of the simulator reads one.
 const TEXTURES: [(i32, i32); 41] = [
@@ -114,13 +122,12 @@ impl Machine {
             109 => 128 << 20,  // accessPolicyMaxWindowSize
             111 => 1024,       // reservedSharedMemoryPerBlock
             131 => -1,         // numaId
-            21..=77 => TEXTURES
-                .iter()
-                .find(|(known, _)| *known == attribute)
-                .map_or(0, |(_, size)| *size),
-            // What the simulated device does not have.
-            1..=LAST => 0,
-            _ => return Err(Code::INVALID_VALUE),
+            _ => match TEXTURES.iter().find(|(known, _)| *known == attribute) {
+                Some((_, size)) => *size,
+                // What the simulated device does not have.
+                None if (1..=last(self.cuda)).contains(&attribute) => 0,
+                None => return Err(Code::INVALID_VALUE),
+            },
         })
     }
 }

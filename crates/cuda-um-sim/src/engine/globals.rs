@@ -1,70 +1,97 @@
-//! The variables of a module: memory of its device that no call allocated.
-#![allow(unsafe_code, reason = "kernels get the memory by its address")]
-
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+//! The variables of modules: device memory that no call allocated, and no call can free.
+#![allow(unsafe_code, reason = "writes the first contents of device memory")]
 
 use cuda_um_ptx::Module;
 
-/// The variables of a module.
-pub(super) struct Globals {
-    memory: Option<(NonNull<u8>, Layout)>,
+use super::bytes::copy;
+use super::memory::{Kind, Request};
+use super::module::Image;
+use super::state::State;
+use super::status::Code;
+
+/// The alignment of the first variable: no variable has a larger one.
+const ALIGN: u64 = 256;
+
+/// Where the variables of a module are.
+#[derive(Debug, Default)]
+pub(crate) struct Globals {
+    /// The first address of their memory; 0 if there are none.
+    pub(super) base: usize,
     /// The address of each variable, in the order of the module.
     pub(super) addresses: Vec<u64>,
+    /// The name and the size of each.
+    names: Vec<(String, usize)>,
 }
-
-// SAFETY: the memory belongs to this value; only kernels access it, as the device memory that it is to them.
-unsafe impl Send for Globals {}
-// SAFETY: as above; this value itself never reads or writes it after its start.
-unsafe impl Sync for Globals {}
 
 impl Globals {
-    pub(super) fn of(module: &Module) -> Globals {
-        let (mut bytes, mut align) = (0, 256);
-        let offsets: Vec<_> = module
-            .variables()
-            .map(|variable| {
-                let offset = u64::next_multiple_of(bytes, variable.align.max(1));
-                bytes = offset + variable.bytes;
-                align = variable.align.max(align);
-                offset
-            })
-            .collect();
-        let layout = Layout::from_size_align(bytes as usize, align as usize);
-        let memory = layout
-            .ok()
-            .filter(|layout| layout.size() > 0)
-            .map(|layout| {
-                // SAFETY: the size is not 0.
-                let memory = unsafe { alloc_zeroed(layout) };
-                let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
-                (memory, layout)
-            });
-        let base = memory.map_or(0, |(memory, _)| memory.as_ptr() as u64);
-        let addresses: Vec<_> = offsets.iter().map(|offset| base + offset).collect();
-        for (index, address) in addresses.iter().enumerate() {
-            let initial = module.initial_bytes(index, &addresses);
-            // SAFETY: the variable has so many bytes in the memory, which nothing else uses yet.
-            unsafe {
-                std::ptr::copy_nonoverlapping(initial.as_ptr(), *address as *mut u8, initial.len());
-            }
-        }
-        Globals { memory, addresses }
-    }
-
-    /// The first address and the size.
-    pub(super) fn extent(&self) -> (usize, usize) {
-        self.memory.map_or((0, 0), |(memory, layout)| {
-            (memory.as_ptr() as usize, layout.size())
-        })
+    /// The address and the size of a variable.
+    pub(super) fn find(&self, name: &str) -> Option<(usize, usize)> {
+        let index = self.names.iter().position(|(known, _)| known == name)?;
+        Some((self.addresses[index] as usize, self.names[index].1))
     }
 }
 
-impl Drop for Globals {
-    fn drop(&mut self) {
-        if let Some((memory, layout)) = self.memory {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(memory.as_ptr(), layout) };
+impl State {
+    /// Adds a module that is for this device, and allocates its variables.
+    pub(crate) fn add_module(&mut self, device: usize, image: Image) -> Result<usize, Code> {
+        let globals = self.allocate_variables(device, &image.ptx)?;
+        Ok(self.modules.add(device, image, globals))
+    }
+
+    fn allocate_variables(&mut self, device: usize, module: &Module) -> Result<Globals, Code> {
+        let mut bytes = 0;
+        let offsets = module.variables().map(|variable| {
+            let offset = u64::next_multiple_of(bytes, variable.align.clamp(1, ALIGN));
+            bytes = offset + variable.bytes;
+            offset
+        });
+        let offsets: Vec<_> = offsets.collect();
+        if bytes == 0 {
+            return Ok(Globals {
+                addresses: offsets,
+                ..Globals::default()
+            });
         }
+        let base = self.allocate(Request {
+            bytes: bytes as usize,
+            kind: Kind::Device(device),
+            device,
+            pool: None,
+            charged: true,
+        })?;
+        self.memory.keep(base);
+        let addresses: Vec<_> = offsets.iter().map(|offset| base as u64 + offset).collect();
+        for (index, address) in addresses.iter().enumerate() {
+            let initial = module.initial_bytes(index, &addresses);
+            let view = self.memory.find(*address as usize, initial.len())?.view;
+            // SAFETY: the view has so many bytes, which nothing else uses yet.
+            unsafe { copy(view, initial.as_ptr() as usize, initial.len()) };
+        }
+        let names = module
+            .variables()
+            .map(|variable| (variable.name.to_owned(), variable.bytes as usize));
+        let names = names.collect();
+        Ok(Globals {
+            base,
+            addresses,
+            names,
+        })
+    }
+
+    /// `cuModuleUnload`.
+    pub(crate) fn unload_module(&mut self, handle: usize) -> Result<(), Code> {
+        let base = self.modules.unload(handle)?;
+        if base != 0 {
+            self.free(base);
+        }
+        Ok(())
+    }
+
+    /// Unloads the modules of a device.
+    pub(super) fn unload_modules(&mut self, device: usize) -> Result<(), Code> {
+        let handles = self.modules.of_device(device);
+        handles
+            .into_iter()
+            .try_for_each(|handle| self.unload_module(handle))
     }
 }

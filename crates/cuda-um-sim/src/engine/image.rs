@@ -27,10 +27,10 @@ pub(crate) fn ptx_of(image: &[u8], device: u32) -> Result<String, Code> {
         _ if image.starts_with(NATIVE) => return Err(no_ptx("native code")),
         _ if image.starts_with(&FAT_BINARY.to_le_bytes()) => {
             let entries = entries(image).ok_or(Code::INVALID_KERNEL_IMAGE)?;
-            let ptx = entries.iter().filter(|entry| entry.kind == PTX);
+            let mut ptx = entries.iter().filter(|entry| entry.kind == PTX);
             let fitting = ptx.clone().filter(|entry| entry.target <= device);
             // The driver's error tells what is wrong with PTX that is too new.
-            let entry = fitting.max_by_key(|entry| entry.target).or(ptx.last());
+            let entry = fitting.max_by_key(|entry| entry.target).or(ptx.next_back());
             let entry = entry.ok_or_else(|| no_ptx("a fat binary without PTX"))?;
             let mut text = entry.unpacked().ok_or(Code::INVALID_KERNEL_IMAGE)?;
             text.truncate(
@@ -43,6 +43,45 @@ pub(crate) fn ptx_of(image: &[u8], device: u32) -> Result<String, Code> {
         _ => image.to_vec(),
     };
     String::from_utf8(text).map_err(|_| Code::INVALID_KERNEL_IMAGE)
+}
+
+/// PTX that a program links. Lives as long as the link: the result is in its memory.
+#[derive(Default)]
+pub(crate) struct Linked(Vec<u8>);
+
+impl Linked {
+    /// Adds PTX. Only the first text keeps its version and its target.
+    pub(crate) fn add(&mut self, is_ptx: bool, data: Vec<u8>) -> Result<(), Code> {
+        if !is_ptx {
+            return Err(no_ptx("native code"));
+        }
+        let text = String::from_utf8(data).map_err(|_| Code::INVALID_PTX)?;
+        let is_head = |line: &str| {
+            [".version", ".target", ".address_size"]
+                .iter()
+                .any(|head| line.trim_start().starts_with(head))
+        };
+        self.0.pop();
+        let is_first = self.0.is_empty();
+        for line in text
+            .trim_end_matches('\0')
+            .lines()
+            .filter(|line| is_first || !is_head(line))
+        {
+            self.0.extend_from_slice(line.as_bytes());
+            self.0.push(b'\n');
+        }
+        self.0.push(0);
+        Ok(())
+    }
+
+    /// The text with a NUL at its end.
+    pub(crate) fn image(&mut self) -> &[u8] {
+        if self.0.is_empty() {
+            self.0.push(0);
+        }
+        &self.0
+    }
 }
 
 fn no_ptx(what: &str) -> Code {

@@ -51,7 +51,7 @@ impl Enqueued {
             function, shape, ..
         } = &self.kernel;
         let (machine, name) = (&core.machine, function.program.name());
-        let accesses = Accesses::new(core, launch, function.globals());
+        let accesses = Accesses::new(core, launch);
         let threads = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).product::<u64>();
         let (blocks, block) = (threads(shape.grid), threads(shape.block));
         let extents = self.kernel.extents(&core.state.lock());

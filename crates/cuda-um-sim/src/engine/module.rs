@@ -24,7 +24,7 @@ pub(crate) struct Image {
     target: u32,
     /// The kernels by name, and why the others cannot run.
     kernels: HashMap<String, Result<Arc<Program>, LoadError>>,
-    globals: Globals,
+    pub(super) ptx: Ptx,
 }
 
 /// A loaded module.
@@ -32,6 +32,7 @@ struct Module {
     handle: usize,
     device: usize,
     image: Image,
+    globals: Globals,
     functions: Mutex<Vec<usize>>,
     /// Launches of its kernels that have not ended.
     launches: AtomicUsize,
@@ -69,7 +70,7 @@ impl Function {
 
     /// The variables of its module.
     pub(super) fn globals(&self) -> &Globals {
-        &self.module.image.globals
+        &self.module.globals
     }
 
     /// The size of each parameter in bytes.
@@ -133,12 +134,13 @@ impl Modules {
     }
 
     /// Adds a module that is for this device.
-    pub(crate) fn add(&mut self, device: usize, image: Image) -> usize {
+    pub(super) fn add(&mut self, device: usize, image: Image, globals: Globals) -> usize {
         let handle = self.handles.fresh();
         let module = Module {
             handle,
             device,
             image,
+            globals,
             functions: Mutex::default(),
             launches: AtomicUsize::new(0),
             is_unloaded: AtomicBool::new(false),
@@ -147,9 +149,9 @@ impl Modules {
         handle
     }
 
-    /// `cuModuleUnload`. CUDA does not promise to wait for the module's kernels: a launch that has not ended is a misuse, and still runs
+    /// Returns the memory of its variables, 0 for none. CUDA does not promise to wait for the module's kernels: a launch that has not ended is a misuse, and still runs
     /// here.
-    pub(crate) fn unload(&mut self, handle: usize) -> Result<(), Code> {
+    pub(super) fn unload(&mut self, handle: usize) -> Result<usize, Code> {
         let module = self
             .modules
             .remove(&handle)
@@ -162,19 +164,23 @@ impl Modules {
         for function in module.functions.lock().iter() {
             self.functions.remove(function);
         }
-        Ok(())
+        Ok(module.globals.base)
     }
 
-    /// Unloads the modules of a device.
-    pub(super) fn unload_all(&mut self, device: usize) -> Result<(), Code> {
-        let modules = self
+    /// The modules of a device.
+    pub(super) fn of_device(&self, device: usize) -> Vec<usize> {
+        let modules = self.modules.iter();
+        let modules = modules.filter(|(_, module)| module.device == device);
+        modules.map(|(handle, _)| *handle).collect()
+    }
+
+    /// The address and the size of a variable.
+    pub(crate) fn variable(&self, handle: usize, name: &str) -> Result<(usize, usize), Code> {
+        let module = self
             .modules
-            .iter()
-            .filter(|(_, module)| module.device == device);
-        let handles: Vec<_> = modules.map(|(handle, _)| *handle).collect();
-        handles
-            .into_iter()
-            .try_for_each(|handle| self.unload(handle))
+            .get(&handle)
+            .ok_or(Code::INVALID_RESOURCE_HANDLE)?;
+        module.globals.find(name).ok_or(Code::SYMBOL_NOT_FOUND)
     }
 
     /// Looks a kernel up by name; refuses one that cannot run here.
@@ -242,7 +248,7 @@ impl Image {
         Ok(Image {
             target: digits.parse().unwrap_or(0),
             kernels,
-            globals: Globals::of(&ptx),
+            ptx,
         })
     }
 }

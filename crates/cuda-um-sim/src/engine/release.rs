@@ -25,10 +25,11 @@ impl Core {
         let allocations = state
             .memory
             .iter()
-            .filter(|allocation| allocation.device == device);
+            .filter(|allocation| allocation.device == device && !allocation.kept);
         let bases: Vec<_> = allocations.map(|allocation| allocation.base).collect();
         bases.into_iter().for_each(|base| state.free(base));
-        state.modules.unload_all(device)?;
+        state.unload_modules(device)?;
+        state.registered.forget(device);
         state.devices[device].retained = 0;
         Ok(())
     }

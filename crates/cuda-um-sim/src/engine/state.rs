@@ -1,5 +1,6 @@
 //! Everything in a simulator that changes, behind one lock.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use super::contexts::Contexts;
 use super::device::Devices;
 use super::graph::Graphs;
 use super::handle::Handles;
+use super::image::Linked;
 use super::machine::Machine;
 use super::managed::{ManagedMemory, UvmDriver};
 use super::memory::MemoryMap;
@@ -14,6 +16,7 @@ use super::misuse_log::MisuseLog;
 use super::module::Modules;
 use super::pool::{Pool, Pools};
 use super::records::Records;
+use super::registered::Registered;
 use super::stream::{Completion, Context, Events, Stream, Streams};
 use crate::call_log::CallLog;
 use crate::inject::Failures;
@@ -34,6 +37,8 @@ pub(crate) struct State {
     pub(crate) events: Events,
     pub(crate) graphs: Graphs,
     pub(crate) modules: Modules,
+    pub(crate) registered: Registered,
+    pub(crate) links: HashMap<usize, Linked>,
     pub(crate) records: Records,
     pub(crate) calls: CallLog,
     pub(crate) failures: Failures,
@@ -53,6 +58,8 @@ impl State {
             streams: Streams::new(machine.clone(), handles.clone(), context.clone()),
             events: Events::new(handles.clone()),
             graphs: Graphs::new(handles.clone()),
+            registered: Registered::new(handles.clone()),
+            links: HashMap::new(),
             modules: Modules::new(machine.clone(), handles.clone(), misuse.clone()),
             records: Records::default(),
             calls: CallLog::default(),

@@ -31,6 +31,7 @@ codes! {
     CUDART_UNLOADING = 4, "driver shutting down";
     INVALID_CONFIGURATION = 9, "invalid configuration argument";
     INVALID_PITCH_VALUE = 12, "invalid pitch argument";
+    INVALID_SYMBOL = 13, "invalid device symbol";
     INVALID_DEVICE_POINTER = 17, "invalid device pointer";
     INVALID_MEMCPY_DIRECTION = 21, "invalid copy direction for memcpy";
     INSUFFICIENT_DRIVER = 35, "CUDA driver version is insufficient for CUDA runtime version";

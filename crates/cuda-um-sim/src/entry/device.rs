@@ -84,6 +84,38 @@ entry_points! { Runtime;
         limit_default(limit).map(drop)
     }
 
+    // How the host waits, and how caches are divided, has no effect here.
+    fn cudaSetDeviceFlags(core, flags: u32) {
+        let _ = core;
+        if flags & !0xff == 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+
+    // `cudaDeviceMapHost` is always set.
+    fn cudaGetDeviceFlags(core, flags: Out<u32>) {
+        let _ = core;
+        flags.put(8)
+    }
+
+    fn cudaDeviceSetCacheConfig(core, config: u32) {
+        let _ = core;
+        if config < 4 { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+
+    fn cudaCtxResetPersistingL2Cache(core) {
+        let _ = core;
+        Ok(())
+    }
+
+    fn cudaProfilerStart(core) {
+        let _ = core;
+        Ok(())
+    }
+
+    fn cudaProfilerStop(core) {
+        let _ = core;
+        Ok(())
+    }
+
     fn cudaDeviceReset(core) { core.reset_device(ThreadState::with(core.id, |thread| thread.device)) }
 
     fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) {

@@ -2,7 +2,7 @@
 
 use super::graph::set_kernel_node;
 use super::guard::{entry_points, with_state, with_work_stream};
-use super::pointer::{Arguments, Array, Image, JitOptions, Out, Text};
+use super::pointer::{Arguments, Array, Image, JitOptions, Out, Packed, Text};
 use crate::engine::{Code, Core, Function, LaunchShape, ModuleImage, Parameter, take_detail};
 use cuda_um_sys::{CUDA_KERNEL_NODE_PARAMS_v1, DeclaredArgument};
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const MAX_DYNAMIC_SHARED: i32 = 8;
 
 /// Reads a file. Names of files are bytes on Linux.
-fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
+pub(super) fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
     #[cfg(unix)]
     let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.to_bytes());
     #[cfg(not(unix))]
@@ -25,7 +25,7 @@ fn load(core: &Arc<Core>, module: Out<usize>, image: &[u8]) -> Result<(), Code> 
     // Decoded while no lock is held.
     let image = ModuleImage::load(&core.machine, image)?;
     with_state(core, |state, device| {
-        module.put(state.modules.add(device, image))
+        module.put(state.add_module(device, image)?)
     })
 }
 
@@ -42,6 +42,36 @@ fn launch(
     let parameters = parameters(&function)?;
     let mut state = core.state.lock();
     state.launch(core, &stream, &function, shape, parameters)
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+pub(super) const COOPERATIVE: u32 = 2;
+const CLUSTER: u32 = 4;
+
+/// `CUlaunchAttribute`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct LaunchAttribute {
+    number: u32,
+    value: [u64; 8],
+}
+
+impl LaunchAttribute {
+    pub(super) fn is(&self, number: u32) -> bool {
+        self.number == number && self.value[0] as u32 != 0
+    }
+}
+
+/// `CUlaunchConfig`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct LaunchConfig {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    stream: usize,
+    attributes: Array<LaunchAttribute>,
+    count: u32,
 }
 
 fn shape(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> LaunchShape {
@@ -82,7 +112,7 @@ entry_points! { Driver;
 
     fn cuModuleUnload(core, module: usize) {
         core.call_unsafe()?;
-        core.state.lock().modules.unload(module)
+        core.state.lock().unload_module(module)
     }
 
     fn cuModuleGetFunction(core, function: Out<usize>, module: usize, name: Text) {
@@ -159,12 +189,40 @@ entry_points! { Driver;
 
     fn cuLaunchKernel(
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
-        shared_bytes: u32, stream: usize, parameters: Arguments, extra: usize,
+        shared_bytes: u32, stream: usize, parameters: Arguments, extra: Packed,
     ) {
-        // Arguments as one packed buffer are not simulated.
-        let packed = if extra == 0 { Ok(()) } else { Err(Code::NOT_SUPPORTED) };
         let shape = shape([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes);
-        launch(core, function, shape, stream, |function| packed.and_then(|()| parameters.copy(&function.parameter_sizes(), &[])))
+        launch(core, function, shape, stream, |function| match extra.is_null() {
+            true => parameters.copy(&function.parameter_sizes(), &[]),
+            false => {
+                let places = function.program.parameters().iter();
+                extra.copy(&places.map(|place| (place.offset, place.bytes)).collect::<Vec<_>>())
+            }
+        })
+    }
+
+    fn cuLaunchKernelEx(core, config: Out<LaunchConfig>, function: usize, parameters: Arguments, extra: Packed) {
+        let LaunchConfig { grid, block, shared_bytes, stream, attributes, count } = config.get()?;
+        let attributes = attributes.to_vec(count as usize)?;
+        let cooperative = attributes.iter().any(|attribute| attribute.is(COOPERATIVE));
+        let shape = LaunchShape { cooperative, ..shape(grid, block, shared_bytes) };
+        if attributes.iter().any(|attribute| attribute.is(CLUSTER)) {
+            // The simulated device has no clusters.
+            return Err(Code::NOT_SUPPORTED);
+        }
+        launch(core, function, shape, stream, |function| match extra.is_null() {
+            true => parameters.copy(&function.parameter_sizes(), &[]),
+            false => Err(Code::INVALID_VALUE),
+        })
+    }
+
+    fn cuModuleGetGlobal_v2(core, address: Out<usize>, bytes: Out<usize>, module: usize, name: Text) {
+        let name = name.get()?.to_str().map_err(|_| Code::SYMBOL_NOT_FOUND)?;
+        let (found, size) = core.state.lock().modules.variable(module, name)?;
+        if !address.is_null() {
+            address.put(found)?;
+        }
+        if bytes.is_null() { Ok(()) } else { bytes.put(size) }
     }
 
     // `cuLaunchKernel` for a caller that declares the arguments: `Table::declared_launch` of cuda-um-sys.

@@ -13,6 +13,13 @@ const FLAGS: u32 = 0xff;
 /// A flag of a context: set in every context (measured with CUDA 13.0).
 const MAP_HOST: u32 = 8;
 
+/// The identity of a device.
+pub(super) fn uuid(device: usize) -> [u8; 16] {
+    let mut bytes = *b"cuda-um-sim-gpu\0";
+    bytes[15] = device as u8;
+    bytes
+}
+
 /// The value of a limit: the stack of a thread, the buffer of `printf`, the heap of `malloc`, launches from the device, granularity of the
 /// cache.
 pub(super) fn limit_default(limit: u32) -> Result<usize, Code> {
@@ -76,10 +83,7 @@ entry_points! { Inquiry;
     }
 
     fn cuDeviceGetUuid(core, uuid: Out<[u8; 16]>, device: i32) {
-        let device = core.state.lock().devices.ordinal(device)?;
-        let mut bytes = *b"cuda-um-sim-gpu\0";
-        bytes[15] = device as u8;
-        uuid.put(bytes)
+        uuid.put(self::uuid(core.state.lock().devices.ordinal(device)?))
     }
 
     fn cuDeviceGetUuid_v2(core, uuid: Out<[u8; 16]>, device: i32) { bodies::cuDeviceGetUuid(core, uuid, device) }

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use super::guard::{Entry, find};
 use super::{
     driver, driver_context, driver_error, driver_memory, driver_pointer, driver_twin, library,
+    linker,
 };
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
@@ -17,6 +18,7 @@ pub(super) const DRIVER: &[&[Entry]] = &[
     driver_memory::ENTRIES,
     driver_pointer::ENTRIES,
     library::ENTRIES,
+    linker::ENTRIES,
     driver_twin::ENTRIES,
 ];
 

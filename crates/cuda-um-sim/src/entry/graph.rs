@@ -165,6 +165,11 @@ entry_points! { Runtime;
         exec.put(core.state.lock().instantiate(graph, flags)?)
     }
 
+    // From CUDA 12 on.
+    fn cudaGraphInstantiate(core, exec: Out<usize>, graph: usize, flags: u64) {
+        bodies::cudaGraphInstantiateWithFlags(core, exec, graph, flags)
+    }
+
     fn cudaGraphLaunch(core, exec: usize, stream: usize) {
         with_work_stream(core, stream, |state, stream| {
             // A graph as a node of another graph is not simulated.

@@ -40,6 +40,14 @@ entry_points! { Runtime;
         })
     }
 
+    // Rows of 512 bytes, as GPUs of today have them.
+    fn cudaMallocPitch(core, pointer: Out<usize>, pitch: Out<usize>, width: usize, height: usize) {
+        let row = width.checked_next_multiple_of(512).ok_or(Code::MEMORY_ALLOCATION)?;
+        let bytes = row.checked_mul(height).ok_or(Code::MEMORY_ALLOCATION)?;
+        bodies::cudaMalloc(core, pointer, bytes)?;
+        pitch.put(row)
+    }
+
     fn cudaHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
         core.call_unsafe()?;
         with_state(core, |state, device| {

@@ -18,13 +18,16 @@ mod graph;
 mod guard;
 mod in_call;
 mod library;
+mod linker;
 mod managed;
 mod memory;
 mod names;
 mod pointer;
 mod pool;
 mod proc_address;
+mod properties;
 mod records;
+mod registered;
 mod release;
 mod stream;
 mod transfer;
@@ -51,6 +54,8 @@ const RUNTIME: &[&[Entry]] = &[
     event::ENTRIES,
     graph::ENTRIES,
     pool::ENTRIES,
+    properties::ENTRIES,
+    registered::ENTRIES,
 ];
 
 /// The names of all calls that can fail, of every version.
@@ -76,6 +81,9 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {
             from(V12_9)
         }
+        // Before CUDA 12 it has other arguments; `_v2` is a name of CUDA 12 only.
+        "cudaGraphInstantiate" => from(V12_2),
+        "cudaGetDeviceProperties_v2" => from(V12_2) && !from(V13_0),
         "cudaStreamGetCaptureInfo_v2" => !from(V13_0),
         "cudaStreamGetCaptureInfo_v3"
         | "cudaGraphAddNode_v2"

@@ -67,16 +67,17 @@ impl<T> Out<T> {
 }
 
 /// An array of the caller.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Array<T>(*const T);
 
 impl<T: Copy> Array<T> {
-    pub(crate) fn is_null(&self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
 
     /// Copies `len` elements.
-    pub(crate) fn to_vec(&self, len: usize) -> Result<Vec<T>, Code> {
+    pub(crate) fn to_vec(self, len: usize) -> Result<Vec<T>, Code> {
         if len == 0 {
             return Ok(Vec::new());
         }
@@ -159,6 +160,51 @@ impl Arguments {
     }
 }
 
+/// Arguments of a launch as one buffer: a list of keys and values.
+#[repr(transparent)]
+pub(crate) struct Packed(*const usize);
+
+impl Packed {
+    pub(crate) const NONE: Packed = Packed(std::ptr::null());
+
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Copies the arguments, each at its offset in the buffer.
+    pub(crate) fn copy(&self, places: &[(usize, usize)]) -> Result<Vec<Parameter>, Code> {
+        /// `CU_LAUNCH_PARAM_END`, `CU_LAUNCH_PARAM_BUFFER_POINTER` and `CU_LAUNCH_PARAM_BUFFER_SIZE`.
+        const END: usize = 0;
+        const POINTER: usize = 1;
+        const BYTES: usize = 2;
+        let (mut buffer, mut bytes, mut at) = (std::ptr::null(), 0, 0);
+        loop {
+            let entry = Array(self.0.wrapping_add(at)).to_vec(1)?[0];
+            if entry == END {
+                break;
+            }
+            let value = Array(self.0.wrapping_add(at + 1)).to_vec(1)?[0];
+            match entry {
+                POINTER => buffer = value as *const u8,
+                BYTES => bytes = Array(value as *const usize).to_vec(1)?[0],
+                _ => return Err(Code::INVALID_VALUE),
+            }
+            at += 2;
+        }
+        let buffer = Array(buffer).to_vec(bytes)?;
+        let parameters = places.iter().map(|&(offset, size)| {
+            let bytes = buffer
+                .get(offset..offset + size)
+                .ok_or(Code::INVALID_VALUE)?;
+            Ok(Parameter {
+                bytes: bytes.to_vec(),
+                memory: None,
+            })
+        });
+        parameters.collect()
+    }
+}
+
 /// The options of `cuModuleLoadDataEx`: an array of their numbers. The array of their values is a separate argument.
 #[repr(transparent)]
 pub(crate) struct JitOptions(*const u32);
@@ -205,6 +251,25 @@ pub(crate) struct UserData(*mut c_void);
 unsafe impl Send for UserData {}
 // SAFETY: a reference gives only a copy of the pointer, which is as above.
 unsafe impl Sync for UserData {}
+
+/// A callback of a stream: it gets the stream, the status of the work before it, and its data.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct StreamCallback(Option<unsafe extern "C" fn(usize, u32, *mut c_void)>);
+
+impl StreamCallback {
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Calls it.
+    pub(crate) fn call(self, stream: usize, data: UserData) {
+        if let Some(callback) = self.0 {
+            // SAFETY: the caller of `cudaStreamAddCallback` vouches that the function may be called once with this data.
+            unsafe { callback(stream, 0, data.0) };
+        }
+    }
+}
 
 impl HostFunction {
     pub(crate) fn is_null(self) -> bool {

@@ -1,7 +1,7 @@
 //! Streams and host functions.
 
 use super::guard::{entry_points, with_any_stream, with_state, with_stream, with_work_stream};
-use super::pointer::{HostFunction, Out, UserData};
+use super::pointer::{HostFunction, Out, StreamCallback, UserData};
 use crate::engine::{Code, StreamKind};
 
 /// `cudaEventWaitExternal` and `cudaEventRecordExternal`.
@@ -82,6 +82,25 @@ entry_points! { Runtime;
                 return Err(Code::INVALID_VALUE);
             }
             state.wait_event(stream, event, flags == EXTERNAL)
+        })
+    }
+
+    // Attributes of streams are hints.
+    fn cudaStreamSetAttribute(core, stream: usize, attribute: u32, value: usize) {
+        let _ = (attribute, value);
+        with_any_stream(core, stream, |_, _| Ok(()))
+    }
+
+    fn cudaStreamAddCallback(core, stream: usize, callback: StreamCallback, data: UserData, flags: u32) {
+        let given = stream;
+        with_stream(core, stream, |state, stream| {
+            if callback.is_null() || flags != 0 {
+                return Err(Code::INVALID_VALUE);
+            }
+            state.call_host(core, stream, std::sync::Arc::new(move || {
+                let data = data;
+                callback.call(given, data);
+            }))
         })
     }
 

@@ -79,6 +79,18 @@ fn batch(
     Ok(())
 }
 
+/// The rows of a copy or a memset in two dimensions, each of which is a copy of its own here.
+fn rows(width: usize, height: usize, pitches: &[usize]) -> Result<std::ops::Range<usize>, Code> {
+    let all = if width == 0 { 0 } else { height };
+    match pitches
+        .iter()
+        .all(|pitch| *pitch >= width && pitch.checked_mul(height).is_some())
+    {
+        true => Ok(0..all),
+        false => Err(Code::INVALID_PITCH_VALUE),
+    }
+}
+
 entry_points! { Runtime;
     fn cudaMemcpy(core, to: usize, from: usize, bytes: usize, direction: u32) {
         copy(core, DEFAULT_STREAM, to, from, bytes, direction, true)
@@ -86,6 +98,28 @@ entry_points! { Runtime;
 
     fn cudaMemcpyAsync(core, to: usize, from: usize, bytes: usize, direction: u32, stream: usize) {
         copy(core, stream, to, from, bytes, direction, false)
+    }
+
+    fn cudaMemcpy2D(core, to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, direction: u32) {
+        rows(width, height, &[to_pitch, from_pitch])?.try_for_each(|row| {
+            bodies::cudaMemcpy(core, to + row * to_pitch, from + row * from_pitch, width, direction)
+        })
+    }
+
+    fn cudaMemcpy2DAsync(
+        core, to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, direction: u32, stream: usize,
+    ) {
+        rows(width, height, &[to_pitch, from_pitch])?.try_for_each(|row| {
+            bodies::cudaMemcpyAsync(core, to + row * to_pitch, from + row * from_pitch, width, direction, stream)
+        })
+    }
+
+    fn cudaMemset2D(core, to: usize, pitch: usize, value: i32, width: usize, height: usize) {
+        rows(width, height, &[pitch])?.try_for_each(|row| bodies::cudaMemset(core, to + row * pitch, value, width))
+    }
+
+    fn cudaMemset2DAsync(core, to: usize, pitch: usize, value: i32, width: usize, height: usize, stream: usize) {
+        rows(width, height, &[pitch])?.try_for_each(|row| bodies::cudaMemsetAsync(core, to + row * pitch, value, width, stream))
     }
 
     fn cudaMemcpyPeer(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize) {

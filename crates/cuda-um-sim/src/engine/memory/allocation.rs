@@ -35,6 +35,8 @@ pub(crate) struct Allocation {
     pub(crate) charged: u64,
     /// The number of the stream-ordered free that is enqueued for it.
     pub(crate) freeing: Option<usize>,
+    /// Whether it is a module's: no call frees it.
+    pub(crate) kept: bool,
 }
 
 impl Allocation {

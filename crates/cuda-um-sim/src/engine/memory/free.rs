@@ -10,7 +10,7 @@ impl MemoryMap {
     pub(crate) fn freeable(&mut self, address: usize) -> Result<&mut Allocation, Code> {
         let known = self
             .get(address)
-            .is_some_and(|allocation| allocation.freeing.is_none());
+            .is_some_and(|allocation| allocation.freeing.is_none() && !allocation.kept);
         if !known {
             self.report_bad_free(address);
             return Err(Code::INVALID_VALUE);

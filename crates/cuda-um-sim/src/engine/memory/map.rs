@@ -107,6 +107,7 @@ impl MemoryMap {
             device,
             charged: if charged { reserved as u64 } else { 0 },
             freeing: None,
+            kept: false,
         };
         if matches!(kind, Kind::Pinned { .. }) {
             let pages = allocation.page_addresses();
@@ -130,6 +131,13 @@ impl MemoryMap {
         }
         let taken = self.free.take(bytes, align, true);
         taken.ok_or(Code::MEMORY_ALLOCATION)
+    }
+
+    /// Keeps an allocation from calls that free memory.
+    pub(crate) fn keep(&mut self, base: usize) {
+        if let Some(allocation) = self.allocations.get_mut(&base) {
+            allocation.kept = true;
+        }
     }
 
     /// Removes an allocation: its memory is released, and its addresses fault from now on.

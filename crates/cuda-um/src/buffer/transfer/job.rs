@@ -280,9 +280,11 @@ impl<'a> Job<'a> {
     unsafe fn through_ring(&self, turn: &mut Turn<'_>, stream: &StreamInner, threads: usize) {
         turn.run(stream, threads, |lane| {
             // SAFETY: the caller's promise; no other thread has this lane.
-            match self.direction {
-                Direction::ToDevice => unsafe { self.to_device(lane, stream) },
-                Direction::ToHost => unsafe { self.to_host(lane, stream) },
+            unsafe {
+                match self.direction {
+                    Direction::ToDevice => self.to_device(lane, stream),
+                    Direction::ToHost => self.to_host(lane, stream),
+                }
             }
         });
     }

@@ -2,10 +2,12 @@
 
 use cuda_um::{Advice, DeviceBuffer, Error, UnifiedBuffer, constant};
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, device, simulated, unwatched};
+use cuda_um_testkit::{Add, device, on_gpu, simulated, unwatched};
 
 /// Work that takes long.
-const LONG: u32 = 100_000;
+fn long() -> u32 {
+    if on_gpu() { 100_000 } else { 100 }
+}
 
 #[test]
 fn a_launch_is_a_use_of_each_buffer() {
@@ -18,12 +20,12 @@ fn a_launch_is_a_use_of_each_buffer() {
             add.launch(
                 &stream,
                 1000,
-                (&mut data, constant(1000u32), constant(LONG)),
+                (&mut data, constant(1000u32), constant(long())),
             )?;
             add.launch(
                 &stream,
                 1000,
-                (&mut data, constant(1000u32), constant(LONG)),
+                (&mut data, constant(1000u32), constant(long())),
             )
         })
         .unwrap();
@@ -33,8 +35,8 @@ fn a_launch_is_a_use_of_each_buffer() {
     exec.launch(&stream, (&mut data,)).unwrap();
     other.copy(&data, &mut copy).unwrap();
     exec.launch(&stream, (&mut data,)).unwrap();
-    assert_eq!(copy.to_vec().unwrap()[999], 2 * LONG + 1);
-    assert_eq!(data.host().unwrap()[999], 4 * LONG + 1);
+    assert_eq!(copy.to_vec().unwrap()[999], 2 * long() + 1);
+    assert_eq!(data.host().unwrap()[999], 4 * long() + 1);
 }
 
 #[test]
@@ -47,7 +49,7 @@ fn buffers_and_graphs_may_be_dropped_while_a_launch_runs() {
             add.launch(
                 &stream,
                 1000,
-                (&mut data, constant(1000u32), constant(LONG)),
+                (&mut data, constant(1000u32), constant(long())),
             )
         })
         .unwrap();

@@ -1,0 +1,249 @@
+//! The runtime's part of programs that nvcc built: registration before `main`, `<<<...>>>`, and functions that name a kernel or a variable by
+//! an address of the host.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::driver::{COOPERATIVE, LaunchAttribute, bodies as driver};
+use super::guard::{Outcome, entry_points, with_state};
+use super::pointer::{Arguments, Array, Image, Out, Packed, Text};
+use super::transfer::bodies as transfer;
+use crate::engine::{Code, Configuration, Core, LaunchShape};
+
+/// `dim3`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Dim3 {
+    x: u32,
+    y: u32,
+    z: u32,
+}
+
+/// `cudaLaunchConfig_t`, until its attributes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct LaunchConfig {
+    grid: Dim3,
+    block: Dim3,
+    shared_bytes: usize,
+    stream: usize,
+    attributes: Array<LaunchAttribute>,
+    attribute_count: u32,
+}
+
+thread_local! {
+    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The function of the driver for a kernel that the program names by an address.
+fn function(core: &Arc<Core>, address: usize) -> Result<usize, Code> {
+    with_state(core, |state, device| {
+        state.registered_kernel(device, address)
+    })
+}
+
+/// The address and the size of a variable that the program names by an address.
+fn variable(core: &Arc<Core>, address: usize) -> Result<(usize, usize), Code> {
+    with_state(core, |state, device| {
+        state.registered_variable(device, address)
+    })
+}
+
+fn launch(
+    core: &Arc<Core>,
+    kernel: usize,
+    (grid, block): (Dim3, Dim3),
+    parameters: Arguments,
+    shared_bytes: usize,
+    stream: usize,
+    cooperative: bool,
+) -> Outcome {
+    let function = function(core, kernel)?;
+    let shared_bytes = u32::try_from(shared_bytes).map_err(|_| Code::INVALID_VALUE)?;
+    let (g, b) = (grid, block);
+    let launched = match cooperative {
+        true => driver::cuLaunchCooperativeKernel(
+            core,
+            function,
+            g.x,
+            g.y,
+            g.z,
+            b.x,
+            b.y,
+            b.z,
+            shared_bytes,
+            stream,
+            parameters,
+        ),
+        false => driver::cuLaunchKernel(
+            core,
+            function,
+            g.x,
+            g.y,
+            g.z,
+            b.x,
+            b.y,
+            b.z,
+            shared_bytes,
+            stream,
+            parameters,
+            Packed::NONE,
+        ),
+    };
+    // The runtime has its own code for a shape that the device cannot have.
+    launched.map_err(|code| match code {
+        Code::INVALID_VALUE => Code::INVALID_CONFIGURATION,
+        code => code,
+    })
+}
+
+/// The part of a variable of `bytes` bytes at `offset`.
+fn part(core: &Arc<Core>, symbol: usize, bytes: usize, offset: usize) -> Result<usize, Code> {
+    let (address, size) = variable(core, symbol)?;
+    match offset.checked_add(bytes) {
+        Some(end) if end <= size => Ok(address + offset),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+entry_points! { Runtime;
+    fn cudaUmSimRegisterBinary as "__cudaRegisterFatBinary" (core, handle: Out<usize>, image: Image) {
+        handle.put(core.state.lock().registered.add(image.get()?))
+    }
+
+    fn __cudaRegisterFatBinaryEnd(core, binary: usize) {
+        let _ = (core, binary);
+        Ok(())
+    }
+
+    fn __cudaUnregisterFatBinary(core, binary: usize) {
+        core.state.lock().registered.remove(binary);
+        Ok(())
+    }
+
+    fn __cudaInitModule(core, binary: usize) {
+        let _ = (core, binary);
+        Ok(())
+    }
+
+    fn __cudaRegisterFunction(core, binary: usize, address: usize, device_address: usize, name: Text) {
+        let _ = device_address;
+        let name = name.get()?.to_string_lossy().into_owned();
+        core.state.lock().registered.name(binary, address, name);
+        Ok(())
+    }
+
+    fn __cudaRegisterVar(core, binary: usize, address: usize, device_address: usize, name: Text) {
+        bodies::__cudaRegisterFunction(core, binary, address, device_address, name)
+    }
+
+    // The handle of a kernel is its address.
+    fn __cudaGetKernel(core, kernel: Out<usize>, address: usize) {
+        let _ = core;
+        kernel.put(address)
+    }
+
+    fn __cudaPushCallConfiguration(core, grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) {
+        let _ = core;
+        let shape = LaunchShape {
+            grid: [grid.x, grid.y, grid.z],
+            block: [block.x, block.y, block.z],
+            shared_bytes: shared_bytes.try_into().unwrap_or(u32::MAX),
+            cooperative: false,
+        };
+        CONFIGURATIONS.with_borrow_mut(|configurations| configurations.push((shape, stream)));
+        Ok(())
+    }
+
+    fn __cudaPopCallConfiguration(core, grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) {
+        let _ = core;
+        let last = CONFIGURATIONS.with_borrow_mut(Vec::pop);
+        let (shape, given) = last.ok_or(Code::INVALID_CONFIGURATION)?;
+        let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
+        grid.put(dim(shape.grid))?;
+        block.put(dim(shape.block))?;
+        shared_bytes.put(shape.shared_bytes as usize)?;
+        stream.put(given)
+    }
+
+    fn cudaLaunchKernel(core, kernel: usize, grid: Dim3, block: Dim3, parameters: Arguments, shared_bytes: usize, stream: usize) {
+        launch(core, kernel, (grid, block), parameters, shared_bytes, stream, false)
+    }
+
+    fn __cudaLaunchKernel(core, kernel: usize, grid: Dim3, block: Dim3, parameters: Arguments, shared_bytes: usize, stream: usize) {
+        launch(core, kernel, (grid, block), parameters, shared_bytes, stream, false)
+    }
+
+    fn cudaLaunchCooperativeKernel(core, kernel: usize, grid: Dim3, block: Dim3, parameters: Arguments, shared_bytes: usize, stream: usize) {
+        launch(core, kernel, (grid, block), parameters, shared_bytes, stream, true)
+    }
+
+    fn cudaLaunchKernelExC(core, config: Out<LaunchConfig>, kernel: usize, parameters: Arguments) {
+        let config = config.get()?;
+        let attributes = config.attributes.to_vec(config.attribute_count as usize)?;
+        let cooperative = attributes.iter().any(|attribute| attribute.is(COOPERATIVE));
+        launch(core, kernel, (config.grid, config.block), parameters, config.shared_bytes, config.stream, cooperative)
+    }
+
+    fn cudaFuncGetAttributes(core, attributes: Out<u64>, kernel: usize) {
+        let function = function(core, kernel)?;
+        let state = core.state.lock();
+        let function = state.modules.function(function)?;
+        let program = &function.program;
+        for (at, bytes) in [program.shared_bytes(), 0, program.local_bytes()].into_iter().enumerate() {
+            attributes.put_at(at, bytes as u64)?;
+        }
+        let (major, minor) = core.machine.profile.compute_capability;
+        let numbers = attributes.cast::<u32>();
+        let threads = program.max_threads().unwrap_or(1024) as u32;
+        let dynamic = *function.dynamic_shared.lock();
+        for (at, number) in [threads, 32, function.ptx_target(), major * 10 + minor, 0, dynamic, 0].into_iter().enumerate() {
+            numbers.put_at(6 + at, number)?;
+        }
+        Ok(())
+    }
+
+    fn cudaFuncSetAttribute(core, kernel: usize, attribute: i32, value: i32) {
+        let function = function(core, kernel)?;
+        driver::cuFuncSetAttribute(core, function, attribute, value)
+    }
+
+    fn cudaFuncSetCacheConfig(core, kernel: usize, config: u32) {
+        let function = function(core, kernel)?;
+        driver::cuFuncSetCacheConfig(core, function, config)
+    }
+
+    fn cudaGetFuncBySymbol(core, found: Out<usize>, kernel: usize) { found.put(function(core, kernel)?) }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks: Out<i32>, kernel: usize, threads: i32, dynamic_shared: usize) {
+        let function = function(core, kernel)?;
+        driver::cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks, function, threads, dynamic_shared)
+    }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        core, blocks: Out<i32>, kernel: usize, threads: i32, dynamic_shared: usize, flags: u32,
+    ) {
+        let function = function(core, kernel)?;
+        driver::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(core, blocks, function, threads, dynamic_shared, flags)
+    }
+
+    fn cudaGetSymbolAddress(core, address: Out<usize>, symbol: usize) { address.put(variable(core, symbol)?.0) }
+
+    fn cudaGetSymbolSize(core, bytes: Out<usize>, symbol: usize) { bytes.put(variable(core, symbol)?.1) }
+
+    fn cudaMemcpyToSymbol(core, symbol: usize, from: usize, bytes: usize, offset: usize, direction: u32) {
+        transfer::cudaMemcpy(core, part(core, symbol, bytes, offset)?, from, bytes, direction)
+    }
+
+    fn cudaMemcpyFromSymbol(core, to: usize, symbol: usize, bytes: usize, offset: usize, direction: u32) {
+        transfer::cudaMemcpy(core, to, part(core, symbol, bytes, offset)?, bytes, direction)
+    }
+
+    fn cudaMemcpyToSymbolAsync(core, symbol: usize, from: usize, bytes: usize, offset: usize, direction: u32, stream: usize) {
+        transfer::cudaMemcpyAsync(core, part(core, symbol, bytes, offset)?, from, bytes, direction, stream)
+    }
+
+    fn cudaMemcpyFromSymbolAsync(core, to: usize, symbol: usize, bytes: usize, offset: usize, direction: u32, stream: usize) {
+        transfer::cudaMemcpyAsync(core, to, part(core, symbol, bytes, offset)?, bytes, direction, stream)
+    }
+}

@@ -1,0 +1,268 @@
+//! `cargo xtask judge`: runs a public test suite, which nobody of this project wrote, on the simulator's libraries. A file of `.ci/judges`
+//! lists the tests that do not pass there, each with its reason; any other test that fails, and any listed test that passes, is an error.
+
+use crate::{sim_lib, wheels, workspace};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest time of one test.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// A public suite.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Suite {
+    /// The driver tests of cudarc.
+    Cudarc,
+    /// The tests of numba-cuda's driver layer.
+    Numba,
+}
+
+/// A test that ran: whether it passed, and the end of its output.
+type Outcomes = BTreeMap<String, (bool, String)>;
+
+/// Runs a suite and compares it with its list.
+pub fn run(suite: Suite) -> Result<()> {
+    let libraries = sim_lib::build(false)?;
+    let (name, outcomes) = match suite {
+        Suite::Cudarc => ("cudarc", cudarc(&libraries)?),
+        Suite::Numba => ("numba", numba(&libraries)?),
+    };
+    let passed = outcomes.values().filter(|(passed, _)| *passed).count();
+    println!("{name}: {passed} of {} tests pass", outcomes.len());
+    let file = workspace::root()
+        .join(".ci/judges")
+        .join(format!("{name}.txt"));
+    let list = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let lines = list
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
+    let known = lines.map(|line| {
+        line.split_once(": ")
+            .with_context(|| format!("{line}: no reason"))
+    });
+    let known: BTreeMap<&str, &str> = known.collect::<Result<_>>()?;
+    let mut wrong = 0;
+    for (test, (passed, output)) in &outcomes {
+        match (passed, known.contains_key(test.as_str())) {
+            (true, false) | (false, true) => {}
+            (true, true) => println!("{test} passes: take it from {}", file.display()),
+            (false, false) => println!("{test} fails:\n{output}"),
+        }
+        wrong += usize::from(*passed == known.contains_key(test.as_str()));
+    }
+    ensure!(
+        wrong == 0,
+        "{wrong} tests are not as {} says",
+        file.display()
+    );
+    Ok(())
+}
+
+/// Runs a test in a process of its own; passes if it ends with success in time.
+fn outcome(command: &mut Command) -> Result<(bool, String)> {
+    let log = workspace::target().join("judge/log");
+    let file = std::fs::File::create(&log)?;
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file);
+    let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
+    let started = Instant::now();
+    let passed = loop {
+        match child.try_wait()? {
+            Some(status) => break status.success(),
+            None if started.elapsed() > LIMIT => {
+                child.kill()?;
+                child.wait()?;
+                break false;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let text = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    Ok((passed, lines[lines.len().saturating_sub(12)..].join("\n")))
+}
+
+/// The value of `LD_LIBRARY_PATH`: the simulator first.
+fn search_path(libraries: &Path, others: &[PathBuf]) -> Result<std::ffi::OsString> {
+    let folders = [libraries.to_owned()]
+        .into_iter()
+        .chain(others.iter().cloned());
+    Ok(std::env::join_paths(folders)?)
+}
+
+const CUDARC: &str = "0.19.10";
+
+/// The package of the registry, whose library has the tests.
+fn cudarc(libraries: &Path) -> Result<Outcomes> {
+    let nvrtc = wheels::install(&["nvidia-cuda-nvrtc-cu12==12.9.86"])?;
+    let search = search_path(libraries, &[nvrtc.join("nvidia/cuda_nvrtc/lib")])?;
+    let folder = workspace::target().join("judge");
+    let package = folder.join(format!("cudarc-{CUDARC}"));
+    std::fs::create_dir_all(&folder)?;
+    if !package.is_dir() {
+        let archive = folder.join("cudarc.crate");
+        let address = format!("https://static.crates.io/crates/cudarc/cudarc-{CUDARC}.crate");
+        workspace::run(
+            Command::new("curl")
+                .args([
+                    "--silent",
+                    "--show-error",
+                    "--fail",
+                    "--location",
+                    "--output",
+                ])
+                .arg(&archive)
+                .arg(address),
+        )?;
+        workspace::run(
+            Command::new("tar")
+                .arg("xzf")
+                .arg(&archive)
+                .arg("-C")
+                .arg(&folder),
+        )?;
+        // It is no member of the workspace around it.
+        let manifest = package.join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest)? + "\n[workspace]\n";
+        std::fs::write(&manifest, text)?;
+    }
+    let mut cargo = workspace::cargo();
+    cargo
+        .current_dir(&package)
+        .env("CARGO_TARGET_DIR", folder.join("target"));
+    cargo.args([
+        "test",
+        "--quiet",
+        "--no-run",
+        "--lib",
+        "--no-default-features",
+        "--message-format",
+        "json",
+        "--features",
+    ]);
+    cargo.arg("std,driver,runtime,nvrtc,f16,dynamic-loading,cuda-12090");
+    let built = cargo.stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8(built.stdout)?;
+    let key = "\"executable\":\"";
+    let at = text.rfind(key).context("cudarc's tests do not compile")? + key.len();
+    let program = text[at..].split('"').next().unwrap_or_default();
+    let test = || {
+        let mut test = Command::new(program);
+        test.current_dir(&package).env("LD_LIBRARY_PATH", &search);
+        test.envs([("CUDA_UM_SIM_CUDA", "12.9"), ("CUDA_UM_SIM_DEVICES", "2")]);
+        test
+    };
+    let list = test().arg("--list").output()?;
+    let list = String::from_utf8(list.stdout)?;
+    let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    let run = |name: &str| {
+        let outcome =
+            outcome(test().args(["--include-ignored", "--test-threads=1", "--exact", name]))?;
+        Ok((name.to_owned(), outcome))
+    };
+    names.map(run).collect()
+}
+
+/// Packages for a Python of its own: the suite and what it compiles with.
+const NUMBA: [&str; 12] = [
+    "numba-cuda==0.30.4",
+    "numba==0.68.1",
+    "cuda-bindings==12.9.10",
+    "cuda-core==1.2.2",
+    "nvidia-cuda-nvrtc-cu12==12.9.86",
+    "nvidia-cuda-nvcc-cu12==12.9.86",
+    "nvidia-cuda-runtime-cu12==12.9.79",
+    "nvidia-cuda-cccl-cu12==12.9.27",
+    "filecheck==1.0.3",
+    "psutil==7.2.2",
+    "cffi==2.0.0",
+    "ml_dtypes==0.5.4",
+];
+
+/// Runs a test in Python and prints a line for it: its name and how it ended.
+const RUNNER: &str = r#"
+import sys, unittest
+suite = unittest.defaultTestLoader.loadTestsFromName(sys.argv[1])
+def each(suite):
+    for item in suite:
+        yield from each(item) if isinstance(item, unittest.TestSuite) else [item]
+class Result(unittest.TextTestResult):
+    def stopTest(self, test):
+        super().stopTest(test)
+        bad = any(test is t or getattr(t, "test_case", None) is test for t, _ in self.failures + self.errors)
+        print("judged", test.id(), "failed" if bad else "passed", flush=True)
+unittest.TextTestRunner(resultclass=Result, stream=sys.stdout).run(unittest.TestSuite(each(suite)))
+"#;
+
+fn numba(libraries: &Path) -> Result<Outcomes> {
+    let folder = workspace::target().join("judge");
+    let environment = folder.join("numba");
+    let python = environment.join("bin/python");
+    std::fs::create_dir_all(&folder)?;
+    if !environment.join("complete").is_file() {
+        let host = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
+        workspace::run(Command::new(host).args(["-m", "venv"]).arg(&environment))?;
+        workspace::run(
+            Command::new(&python)
+                .args([
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                ])
+                .args(NUMBA),
+        )?;
+        std::fs::write(environment.join("complete"), "")?;
+    }
+    let found = Command::new(&python)
+        .args([
+            "-c",
+            "import sysconfig; print(sysconfig.get_path('purelib'))",
+        ])
+        .output()?;
+    let packages = PathBuf::from(String::from_utf8(found.stdout)?.trim());
+    let nvidia = packages.join("nvidia");
+    let others = ["cuda_nvrtc/lib", "cuda_runtime/lib", "cuda_nvcc/nvvm/lib64"]
+        .map(|name| nvidia.join(name));
+    let search = search_path(libraries, &others)?;
+    let tests = packages.join("numba_cuda/numba/cuda/tests/cudadrv");
+    let mut modules: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(&tests).with_context(|| tests.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        modules.extend(
+            name.strip_suffix(".py")
+                .filter(|name| name.starts_with("test_"))
+                .map(str::to_owned),
+        );
+    }
+    modules.sort();
+    let mut outcomes = Outcomes::new();
+    for module in modules {
+        let mut test = Command::new(&python);
+        test.current_dir(&folder)
+            .args(["-c", RUNNER])
+            .arg(format!("numba.cuda.tests.cudadrv.{module}"));
+        test.env("LD_LIBRARY_PATH", &search)
+            .env("CUDA_HOME", nvidia.join("cuda_nvcc"));
+        test.envs([("CUDA_UM_SIM_CUDA", "12.9"), ("CUDA_UM_SIM_DEVICES", "2")]);
+        let (ended, output) = outcome(&mut test)?;
+        let log = std::fs::read_to_string(folder.join("log"))?;
+        let judged = log.lines().filter_map(|line| line.strip_prefix("judged "));
+        for line in judged {
+            let Some((name, how)) = line.rsplit_once(' ') else {
+                bail!("{line}: no outcome");
+            };
+            outcomes.insert(name.to_owned(), (how == "passed", String::new()));
+        }
+        if !ended {
+            outcomes.insert(format!("{module} as a whole"), (false, output));
+        }
+    }
+    Ok(outcomes)
+}
