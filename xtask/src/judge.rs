@@ -46,12 +46,14 @@ pub fn run(suite: Suite) -> Result<()> {
     let known: BTreeMap<&str, &str> = known.collect::<Result<_>>()?;
     let mut wrong = 0;
     for (test, (passed, output)) in &outcomes {
-        match (passed, known.contains_key(test.as_str())) {
-            (true, false) | (false, true) => {}
-            (true, true) => println!("{test} passes: take it from {}", file.display()),
-            (false, false) => println!("{test} fails:\n{output}"),
+        match (passed, known.get(test.as_str())) {
+            (true, None) | (false, Some(_)) => continue,
+            // It depends on how fast this machine is.
+            (true, Some(reason)) if reason.starts_with("timing") => continue,
+            (true, Some(_)) => println!("{test} passes: take it from {}", file.display()),
+            (false, None) => println!("{test} fails:\n{output}"),
         }
-        wrong += usize::from(*passed == known.contains_key(test.as_str()));
+        wrong += 1;
     }
     ensure!(
         wrong == 0,
