@@ -272,19 +272,19 @@ impl Allocation {
     /// Returns true if all pages are known to be at the place.
     #[inline]
     pub(crate) fn is_known_at(&self, place: Place) -> bool {
-        self.pages.is_at(place) && !self.may_be_evicted()
+        self.pages.is_at(place) && !self.may_be_evicted_from(place)
     }
 
     /// Returns true if pages may not be on the device where the memory was allocated.
     #[inline]
     pub(crate) fn may_be_away(&self) -> bool {
-        self.pages.is_away() || self.may_be_evicted()
+        self.pages.is_away() || self.may_be_evicted_from(Place::Device(self.state().ordinal))
     }
 
+    /// The driver evicts pages to the host.
     #[inline]
-    fn may_be_evicted(&self) -> bool {
-        let device = self.state();
-        device.driver.evicts(device.ordinal)
+    fn may_be_evicted_from(&self, place: Place) -> bool {
+        matches!(place, Place::Device(ordinal) if self.state().driver.evicts(ordinal))
     }
 
     /// Tells the owner that pages are, or may be, at a place.

@@ -140,6 +140,25 @@ fn a_prefetch_of_evicted_memory_is_made() {
     assert!(moved > 0, "the prefetch was left out");
 }
 
+/// From a device on which it was not allocated.
+#[test]
+fn a_prefetch_of_memory_that_another_device_evicted_is_made() {
+    let (sim, device, stream) =
+        simulated_with(|builder| builder.devices(2).total_memory_bytes(64 << 20));
+    let there = device.runtime().device(1).unwrap();
+    let first = UnifiedBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
+    first.prefetch_on(&there, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
+    let _second = UnifiedBuffer::<u8>::zeroed_with(&there, 40 * MIB, options).unwrap();
+    there.synchronize().unwrap();
+    sim.reset_counters();
+    first.prefetch_on(&there, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let moved = sim.counters().bytes_to_device;
+    assert!(moved > 0, "the prefetch was left out");
+}
+
 #[test]
 fn a_launch_of_a_graph_brings_evicted_memory() {
     let (sim, stream, [mut first, second]) = evicted();

@@ -1,5 +1,6 @@
 //! The staging ring: chunks of pinned memory, two for each thread.
 
+use crate::buffer::copy::InUse;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::workers::Workers;
 use crate::context::event::RawEvent;
@@ -100,7 +101,8 @@ impl Ring {
     ) {
         let is_idle = stream.is_known_done(self.until);
         self.memory.iter_mut().for_each(StagingMemory::is_now_used);
-        let on_panic = FinishOnPanic(stream);
+        // A panic (a subscriber of `tracing` may panic) waits for the stream: the ring and the caller's memory outlive the copies.
+        let in_use = InUse(Some(stream));
         let lanes = &self.lanes;
         workers.run(threads.min(lanes.len()), &|thread| {
             let lane = lanes[thread].lock().take();
@@ -111,20 +113,8 @@ impl Ring {
             work(&mut lane);
             *lanes[thread].lock() = Some(lane);
         });
-        drop(on_panic);
+        std::mem::forget(in_use);
         self.until = stream.number();
-    }
-}
-
-/// Waits for the stream even if a thread panics (a subscriber of `tracing` may panic), so the ring and the caller's memory outlive the
-/// copies.
-struct FinishOnPanic<'a>(&'a StreamInner);
-
-impl Drop for FinishOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = self.0.finish();
-        }
     }
 }
 

@@ -84,6 +84,7 @@ impl Preparing {
         let allocate = move || {
             // The end of the process waits for it.
             let _calls = Calls::begin().ok_or_else(|| process_end::error("cudaHostAlloc"))?;
+            let _tolerant = api.tolerate_captures();
             StagingMemory::of(&api, ordinal, bytes, registers)
         };
         let thread = thread::Builder::new().name("cuda-um-staging".to_owned());

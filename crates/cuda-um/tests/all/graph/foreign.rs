@@ -1,9 +1,9 @@
 //! Captures of other libraries.
 #![allow(unsafe_code, reason = "calls of CUDA, as another library makes them")]
 
-use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, constant, sys};
+use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, buffer::FileRead, constant, sys};
 use cuda_um_sim::{Gpu, Sim};
-use cuda_um_testkit::{Add, simulated, unpooled};
+use cuda_um_testkit::{Add, calls, simulated, unpooled};
 use std::future::Future;
 use std::pin::pin;
 use std::ptr::null_mut;
@@ -92,4 +92,18 @@ fn drops_do_not_end_a_global_capture_of_another_library() {
     // SAFETY: the place is valid for the call.
     let exchanged = unsafe { exchange(&mut mode) };
     assert_eq!((exchanged, mode), (sys::cudaError::cudaSuccess, GLOBAL));
+}
+
+/// A thread of the library allocates the pinned memory for large reads and copies.
+#[test]
+fn pinned_memory_for_reads_does_not_end_a_global_capture_of_another_library() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let pinned = || calls(&sim, "cudaHostRegister") + calls(&sim, "cudaHostAlloc");
+    let before = pinned();
+    while_another_captures(&sim, &stream, || {
+        FileRead::prepare(&device, 64 << 20);
+        while pinned() == before {
+            std::thread::yield_now();
+        }
+    });
 }
