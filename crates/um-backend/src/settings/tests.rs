@@ -17,8 +17,10 @@ const SKIPPED: [&str; 5] = [
     "settings",
     "settings.rs",
 ];
-/// Capitalised words in files that read variables, which are not variables: names of values in usage texts, nvcc's options, MPI's names, libraries.
-const NO_VARIABLES: [&str; 10] = [
+/// Capitalised words in files that read variables, which are not variables: names of values in usage texts, nvcc's options, MPI's names, libraries, what
+/// is only set for another program.
+const NO_VARIABLES: [&str; 11] = [
+    "LD_LIBRARY_PATH",
     "BYTES",
     "FILE",
     "FOLDER",

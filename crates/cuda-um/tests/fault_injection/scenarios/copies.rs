@@ -56,13 +56,19 @@ pub fn copies_on_two_threads(world: &World) -> Result<()> {
     let device = &world.here().device;
     let ring = TransferOptions::default().threads(2).ring_bytes(2 << 20);
     device.set_transfer_options(ring);
-    let source = vec![7u32; COUNT];
-    let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
-    memory.copy_from_host(&source)?;
-    let mut back = vec![0; COUNT];
-    memory.copy_to_host(&mut back)?;
-    assert!(back == source);
-    Ok(())
+    let copies = || {
+        let source = vec![7u32; COUNT];
+        let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
+        memory.copy_from_host(&source)?;
+        let mut back = vec![0; COUNT];
+        memory.copy_to_host(&mut back)?;
+        assert!(back == source);
+        Ok(())
+    };
+    let outcome = copies();
+    // Waits for the thread that allocates the pinned memory, also after an error: it may be that thread's call that failed.
+    device.trim();
+    outcome
 }
 
 pub fn async_copies(world: &World) -> Result<()> {
