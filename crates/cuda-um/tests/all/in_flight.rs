@@ -239,7 +239,7 @@ fn a_prefetch_of_one_part_runs_beside_a_kernel_that_reads_another() {
     buffer.prefetch_on(Location::Host, &stream).unwrap();
     stream.synchronize().unwrap();
     let [first, second] = [0..1 << 20, 1 << 20..2 << 20].map(|part| buffer.view(part).unwrap());
-    told.launch(&stream, &first);
+    told.launch(&stream, first);
     second.prefetch_on(&device, &other).unwrap();
     other.synchronize().unwrap();
     assert!(!stream.is_idle().unwrap());

@@ -154,7 +154,6 @@ impl CudaBackend {
         len: usize,
     ) -> Result<Box<dyn Buffer<T>>> {
         let pool = |kind| self.pools.of(kind);
-        // SAFETY: guaranteed by the caller, as for each kind.
         Ok(match kind {
             BufferKind::Unified => {
                 let options = self.unified_options(AccessPattern::General);
@@ -162,6 +161,7 @@ impl CudaBackend {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
                     None => UnifiedBuffer::uninit_with(&self.device, len, options)?,
                 };
+                // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
             BufferKind::Cuda => {
@@ -169,6 +169,7 @@ impl CudaBackend {
                     Some(pool) => DeviceBuffer::uninit_in(pool, len)?,
                     None => DeviceBuffer::uninit(&self.device, len)?,
                 };
+                // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
             BufferKind::Pinned => {
@@ -176,6 +177,7 @@ impl CudaBackend {
                     Some(pool) => PinnedBuffer::uninit_in(pool, len)?,
                     None => PinnedBuffer::uninit(&self.device, len)?,
                 };
+                // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
             BufferKind::Host => self.create(kind, len)?,

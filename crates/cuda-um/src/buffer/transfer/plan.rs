@@ -133,7 +133,8 @@ mod tests {
                     (4096, 4096, 2),
                 ] {
                     let sizes = sizes(way, bytes.next_multiple_of(unit), unit, chunk, threads);
-                    let fits = |bytes: &usize| (1..=chunk).contains(bytes) && bytes % unit == 0;
+                    let fits =
+                        |bytes: &usize| (1..=chunk).contains(bytes) && bytes.is_multiple_of(unit);
                     assert!(sizes.iter().all(fits), "{sizes:?}");
                 }
             }

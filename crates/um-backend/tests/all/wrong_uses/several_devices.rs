@@ -20,7 +20,7 @@ fn shards() {
         "three weights for two devices" => |w| sharded(w, Split::Weights(&[1.0; 3]));
         "a weight that is NaN" => |w| sharded(w, Split::Weights(&[1.0, f64::NAN]));
         "`from_slice` of 7 elements in rows of 5" => |w| {
-            Sharded::from_slice(&[w.backend.clone()], BufferKind::Cuda, &[1.0; 7], 5, Split::Even)
+            Sharded::from_slice(std::slice::from_ref(&w.backend), BufferKind::Cuda, &[1.0; 7], 5, Split::Even)
         };
         "more rows than the memory of device 1" => |w| {
             sharded(w, Split::Even)?;
