@@ -197,7 +197,7 @@ class Result(unittest.TextTestResult):
     def stopTest(self, test):
         super().stopTest(test)
         bad = any(test is t or getattr(t, "test_case", None) is test for t, _ in self.failures + self.errors)
-        print("judged", test.id(), "failed" if bad else "passed", flush=True)
+        print("\njudged", test.id(), "failed" if bad else "passed", flush=True)
 unittest.TextTestRunner(resultclass=Result, stream=sys.stdout).run(unittest.TestSuite(each(suite)))
 "#;
 

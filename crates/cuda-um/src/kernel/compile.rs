@@ -60,7 +60,7 @@ impl Module {
                 .iter()
                 .any(|name| option.starts_with(name))
         };
-        if !options.iter().any(|option| names_architecture(option)) {
+        if !options.iter().any(names_architecture) {
             let (major, minor) = device.capabilities().compute_capability;
             let newest = nvrtc.architectures().map_err(refusal)?.into_iter();
             let newest = newest.filter(|arch| *arch <= major * 10 + minor).max();
