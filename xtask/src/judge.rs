@@ -171,7 +171,7 @@ fn cudarc(libraries: &Path) -> Result<Outcomes> {
 }
 
 /// Packages for a Python of its own: the suite and what it compiles with.
-const NUMBA: [&str; 12] = [
+const NUMBA: [&str; 14] = [
     "numba-cuda==0.30.4",
     "numba==0.68.1",
     "cuda-bindings==12.9.10",
@@ -182,6 +182,8 @@ const NUMBA: [&str; 12] = [
     "nvidia-cuda-cccl-cu12==12.9.27",
     "filecheck==1.0.3",
     "psutil==7.2.2",
+    "pytest==9.2.0",
+    "pytest-timeout==2.4.0",
     "cffi==2.0.0",
     "ml_dtypes==0.5.4",
 ];

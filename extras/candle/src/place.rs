@@ -6,10 +6,7 @@ use crate::element::{StorageSlice, explain, part, with_slice};
 use crate::error::{Error, Result};
 use candle_core::Tensor;
 use candle_core::cuda::cudarc::driver::DevicePtr;
-use cuda_um::{
-    Advice, Location, UnifiedBuffer,
-    managed::RangeAttributes,
-};
+use cuda_um::{Advice, Location, UnifiedBuffer, managed::RangeAttributes};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;

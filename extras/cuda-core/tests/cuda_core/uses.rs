@@ -3,7 +3,7 @@
 use crate::support::{LEN, world};
 use cuda_core::DeviceBuffer;
 use cuda_um::{Advice, Location, UnifiedBuffer};
-use um_backend::{Buffer, DType, ErasedBuffer};
+use um_backend::{DType, ErasedBuffer};
 
 #[test]
 fn a_unified_buffer_is_an_argument_and_the_host_uses_it_in_place() {
