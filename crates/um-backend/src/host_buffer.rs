@@ -14,7 +14,7 @@ use crate::operations::check_capture;
 /// A buffer in plain memory of the CPU. It needs no device and no CUDA runtime.
 ///
 /// One that a backend makes on a device with pageable memory access is an argument of kernels as well
-/// ([`CudaBackend::create_host`](crate::CudaBackend::create_host)): a kernel uses the same memory. The methods that give slices then wait for
+/// ([`CudaBackend::create`](crate::CudaBackend::create) with `BufferKind::Host`): a kernel uses the same memory. The methods that give slices then wait for
 /// kernels that use the buffer. If such a kernel failed, the elements have unspecified values, and the next call of CUDA returns the error.
 ///
 /// # Examples

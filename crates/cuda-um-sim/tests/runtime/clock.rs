@@ -133,7 +133,7 @@ fn a_kernel_that_computes_takes_its_instructions() {
     let data = cuda.device(MIB);
     let [short, long] = [1, 1 << 16].map(|rounds| cost(&cuda, || cuda.run("spin", data, rounds)));
     // A warp alone begins an instruction every four cycles of about 1.8 GHz: 3 in a round.
-    let expected = (3 * 4 << 16) as f64 / 1.8e3;
+    let expected = ((3 * 4) << 16) as f64 / 1.8e3;
     assert!(
         (expected / 2.0..expected * 2.0).contains(&(long - short)),
         "{expected} us: {short}, {long}"
