@@ -1,5 +1,5 @@
-//! `cargo xtask judge`: runs a public test suite, which nobody of this project wrote, on the simulator's libraries. A file of `.ci/judges`
-//! lists the tests that do not pass there, each with its reason; any other test that fails, and any listed test that passes, is an error.
+//! `cargo xtask judge`: runs the test suite of another project on the simulator's libraries. A file of `.ci/judges` has the number of tests, and
+//! those that do not pass, each with its reason; any other test that fails, and any listed test that passes, is an error.
 
 use crate::{sim_lib, wheels, workspace};
 use anyhow::{Context, Result, bail, ensure};
@@ -43,7 +43,17 @@ pub fn run(suite: Suite) -> Result<()> {
         line.split_once(": ")
             .with_context(|| format!("{line}: no reason"))
     });
-    let known: BTreeMap<&str, &str> = known.collect::<Result<_>>()?;
+    let mut known: BTreeMap<&str, &str> = known.collect::<Result<_>>()?;
+    let count = known
+        .remove("tests")
+        .context("the list has no number of tests")?;
+    // A test that is not found any more is not one that passes.
+    ensure!(
+        count == outcomes.len().to_string(),
+        "{} tests ran, and {} says {count}",
+        outcomes.len(),
+        file.display()
+    );
     let mut wrong = 0;
     for (test, (passed, output)) in &outcomes {
         match (passed, known.get(test.as_str())) {

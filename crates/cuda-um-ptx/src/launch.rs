@@ -22,7 +22,7 @@ pub struct Region {
     pub writable: bool,
     /// The size of a page, a power of two, if first touches are to be told; otherwise 0.
     pub page_bytes: u64,
-    /// One bit for each byte, the lowest first, that is set where the byte has been written; null if nobody keeps count.
+    /// One bit for each byte, the lowest first, that is set where the byte has been written; null if the region has no such bits.
     /// With [`Checks::unwritten`] the machine reads and sets them.
     pub written: *mut u8,
 }
@@ -53,7 +53,7 @@ pub struct Touch {
     pub page: u64,
     /// The address that was accessed first, by the lowest lane.
     pub address: u64,
-    /// Whether it is written; a page that is read first and written later is told twice.
+    /// Whether the access writes. A page that is first read and later written has two touches.
     pub write: bool,
     /// The block that did it.
     pub block: [u32; 3],

@@ -1,4 +1,4 @@
-//! Kernels that nobody wrote for this crate: those of Triton beside a GPU's answers, and wrong ones.
+//! Kernels that were not written for this crate: those of Triton beside a GPU's answers, and wrong ones.
 
 #[path = "all/support.rs"]
 #[allow(dead_code, reason = "a part is needed")]

@@ -344,11 +344,7 @@ impl Decoder<'_> {
 
     /// 9.7.9.20 cvta.
     fn cvta(&mut self, form: &Form) -> Result<bool> {
-        let Some(space) = form
-            .modifiers
-            .iter()
-            .find_map(|modifier| Space::named(modifier))
-        else {
+        let Some(space) = form.space() else {
             return Ok(false);
         };
         let Some(kind) = form.kind() else {
@@ -387,11 +383,7 @@ impl Decoder<'_> {
 
     /// 9.7.9.19 isspacep.
     fn isspacep(&mut self, form: &Form) -> Result<bool> {
-        let Some(space) = form
-            .modifiers
-            .iter()
-            .find_map(|modifier| Space::named(modifier))
-        else {
+        let Some(space) = form.space() else {
             return Ok(false);
         };
         let (p, a) = (

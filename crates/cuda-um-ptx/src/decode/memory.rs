@@ -72,10 +72,7 @@ impl Decoder<'_> {
     }
 
     pub(super) fn space(form: &Form) -> Space {
-        form.modifiers
-            .iter()
-            .find_map(|modifier| Space::named(modifier))
-            .unwrap_or(Space::Generic)
+        form.space().unwrap_or(Space::Generic)
     }
 
     pub(super) fn memory(&mut self, form: &Form) -> Result<bool> {

@@ -104,7 +104,7 @@ enum Binding {
     Memory(u32),
 }
 
-/// A register, allocated at its first use: kernels declare many more than they use.
+/// A register. It gets a slot at its first use, because kernels declare many more than they use.
 #[derive(Clone, Copy)]
 struct Kind {
     kind: Type,
@@ -931,6 +931,13 @@ struct Form<'a> {
 impl Form<'_> {
     fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
+    }
+
+    /// The state space among the modifiers.
+    fn space(&self) -> Option<Space> {
+        self.modifiers
+            .iter()
+            .find_map(|modifier| Space::named(modifier))
     }
 
     /// The types among the modifiers, in their order.

@@ -21,7 +21,7 @@ use crate::syntax::Space;
 /// Who accessed a word last.
 #[derive(Clone, Copy, Default)]
 struct Access {
-    /// The block's number plus 1; 0: nobody.
+    /// The block's number plus 1; 0 if there was no access.
     block: u32,
     thread: u16,
     /// Which bytes of the word.
@@ -254,7 +254,7 @@ impl Worker<'_> {
                 global.order(common.number);
             }
         }
-        let write = !matches!(kind, Kind::Load | Kind::StrongLoad);
+        let write = kind.writes();
         let mut found = None;
         // Lanes of one instruction that write to one address do not race: one of them wins. So look first, record afterwards.
         let access = |lane: usize, first: u64, stamp: u32, epoch: u32| {
@@ -390,7 +390,7 @@ impl Worker<'_> {
                 if cell.load(Ordering::Relaxed) & mask == mask {
                     continue;
                 }
-                if kind != Kind::Store && kind != Kind::StrongStore {
+                if kind.reads() {
                     let text = if shared {
                         "a read of shared memory that no thread has written"
                     } else {

@@ -212,6 +212,30 @@ macro_rules! float {
     };
 }
 
+/// One of two registers for each lane, by a predicate.
+macro_rules! select {
+    ($file:ident, $preds:ident, $inst:ident, $mask:ident) => {{
+        let mut value = $file[$inst.b as usize];
+        let chooser = $preds[$inst.c as usize];
+        for part in 0..4 {
+            put(
+                &mut value,
+                part,
+                eight(&$file[$inst.a as usize], part),
+                chooser,
+            );
+        }
+        for part in 0..4 {
+            put(
+                &mut $file[$inst.d as usize],
+                part,
+                eight(&value, part),
+                $mask,
+            );
+        }
+    }};
+}
+
 /// A comparison: a bit for each lane; `c` negates it.
 macro_rules! test {
     ($file:expr, $preds:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident| $value:expr) => {{
@@ -406,36 +430,8 @@ fn execute(
                 < f64::from_bits(b)),
             Code::LeD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
                 <= f64::from_bits(b)),
-            Code::SelW | Code::SelL => {
-                let chooser = preds[inst.c as usize];
-                if inst.code == Code::SelW {
-                    let mut value = words[inst.b as usize];
-                    (0..4).for_each(|part| {
-                        put(
-                            &mut value,
-                            part,
-                            eight(&words[inst.a as usize], part),
-                            chooser,
-                        )
-                    });
-                    (0..4).for_each(|part| {
-                        put(&mut words[inst.d as usize], part, eight(&value, part), mask)
-                    });
-                } else {
-                    let mut value = longs[inst.b as usize];
-                    (0..4).for_each(|part| {
-                        put(
-                            &mut value,
-                            part,
-                            eight(&longs[inst.a as usize], part),
-                            chooser,
-                        )
-                    });
-                    (0..4).for_each(|part| {
-                        put(&mut longs[inst.d as usize], part, eight(&value, part), mask)
-                    });
-                }
-            }
+            Code::SelW => select!(words, preds, inst, mask),
+            Code::SelL => select!(longs, preds, inst, mask),
             Code::Logic => {
                 let (a, b) = (preds[inst.a as usize], preds[inst.b as usize]);
                 let term = |bit: u32, value: u32| if inst.c & bit != 0 { value } else { 0 };

@@ -587,10 +587,10 @@ impl Worker<'_> {
             Space::Local | Space::Param => &mut self.counts.report.local,
             _ => &mut self.counts.report.global,
         };
-        if kind != Kind::Store {
+        if kind.reads() {
             traffic.read += bytes;
         }
-        if !matches!(kind, Kind::Load | Kind::StrongLoad) {
+        if kind.writes() {
             traffic.written += bytes;
         }
         if self.observing {
@@ -610,6 +610,39 @@ pub(crate) enum Kind {
     StrongLoad,
     StrongStore,
     Atomic,
+}
+
+impl Kind {
+    pub fn reads(self) -> bool {
+        !matches!(self, Kind::Store | Kind::StrongStore)
+    }
+
+    pub fn writes(self) -> bool {
+        !matches!(self, Kind::Load | Kind::StrongLoad)
+    }
+}
+
+/// Finds and counts what a load or a store accesses; the second value is the size for each lane.
+#[inline(always)]
+fn begin(
+    worker: &mut Worker,
+    warp: &mut Warp,
+    common: &mut Common,
+    access: &Access,
+    write: bool,
+    mask: u32,
+    pc: usize,
+) -> Result<(Located, u64), Stop> {
+    let size = u64::from(access.bytes) * access.slots.len() as u64;
+    let located = locate(worker, warp, common, &access.address, size, mask, write, pc)?;
+    let kind = match (write, access.strong) {
+        (false, false) => Kind::Load,
+        (false, true) => Kind::StrongLoad,
+        (true, false) => Kind::Store,
+        (true, true) => Kind::StrongStore,
+    };
+    worker.account(warp, common, &located, size, kind, pc)?;
+    Ok((located, size))
 }
 
 /// The set lanes of a mask.
@@ -633,20 +666,7 @@ pub(crate) fn load(
     mask: u32,
     pc: usize,
 ) -> Result<(), Stop> {
-    let size = u64::from(access.bytes) * access.slots.len() as u64;
-    let located = locate(worker, warp, common, &access.address, size, mask, false, pc)?;
-    worker.account(
-        warp,
-        common,
-        &located,
-        size,
-        if access.strong {
-            Kind::StrongLoad
-        } else {
-            Kind::Load
-        },
-        pc,
-    )?;
+    let (located, size) = begin(worker, warp, common, access, false, mask, pc)?;
     if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
         if access.bytes == 4 && slot.class == Class::Word {
             // SAFETY: `locate` found 32 elements there, all readable.
@@ -799,20 +819,7 @@ pub(crate) fn store(
     mask: u32,
     pc: usize,
 ) -> Result<(), Stop> {
-    let size = u64::from(access.bytes) * access.slots.len() as u64;
-    let located = locate(worker, warp, common, &access.address, size, mask, true, pc)?;
-    worker.account(
-        warp,
-        common,
-        &located,
-        size,
-        if access.strong {
-            Kind::StrongStore
-        } else {
-            Kind::Store
-        },
-        pc,
-    )?;
+    let (located, size) = begin(worker, warp, common, access, true, mask, pc)?;
     if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
         if access.bytes == 4 && slot.class == Class::Word {
             // SAFETY: `locate` found 32 elements there, all writable.

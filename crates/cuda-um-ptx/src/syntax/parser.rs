@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
                     }
                 }
                 ".section" => self.section()?,
-                ".pragma" | ".alias" => self.skip_statement()?,
+                ".pragma" | ".alias" => self.skip_behind(b';', "`;`")?,
                 ".loc" => self.location()?,
                 _ => self.definition(&mut tree)?,
             }
@@ -185,10 +185,11 @@ impl<'a> Parser<'a> {
         Ok(tree)
     }
 
-    fn skip_statement(&mut self) -> Result<()> {
-        while !self.take(b';') {
+    /// Goes on behind the next token that is this character.
+    fn skip_behind(&mut self, end: u8, expected: &'static str) -> Result<()> {
+        while !self.take(end) {
             if self.token.kind == Kind::End {
-                return self.error("`;`");
+                return self.error(expected);
             }
             self.advance();
         }
@@ -197,21 +198,8 @@ impl<'a> Parser<'a> {
 
     /// DWARF data, which nothing reads.
     fn section(&mut self) -> Result<()> {
-        self.advance();
-        while !self.at(b'{') {
-            if self.token.kind == Kind::End {
-                return self.error("`{`");
-            }
-            self.advance();
-        }
-        self.advance();
-        while !self.take(b'}') {
-            if self.token.kind == Kind::End {
-                return self.error("`}`");
-            }
-            self.advance();
-        }
-        Ok(())
+        self.skip_behind(b'{', "`{`")?;
+        self.skip_behind(b'}', "`}`")
     }
 
     /// 11.5.3 `.loc file line column[, function_name label, inlined_at file line column]`.
@@ -630,7 +618,7 @@ impl<'a> Parser<'a> {
             self.expect(b';', "`;`")?;
             statements.push(Statement::Targets { label, names });
         } else if self.dot(".callprototype") {
-            self.skip_statement()?;
+            self.skip_behind(b';', "`;`")?;
         } else {
             statements.push(Statement::Label(label));
         }
@@ -640,7 +628,7 @@ impl<'a> Parser<'a> {
     fn local_directive(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
         match self.word() {
             ".loc" => return self.location(),
-            ".pragma" => return self.skip_statement(),
+            ".pragma" => return self.skip_behind(b';', "`;`"),
             ".section" => return self.section(),
             ".reg" => {
                 let line = self.advance().line;

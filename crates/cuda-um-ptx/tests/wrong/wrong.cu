@@ -1,4 +1,4 @@
-// Kernels with one defect each, by somebody who has not read the checker. Every one takes (float *out, const float *in, unsigned n).
+// Kernels with one defect each. Their author had not read the checker. Each kernel takes (float *out, const float *in, unsigned n).
 #define KERNEL extern "C" __global__ void
 #define I (blockIdx.x * blockDim.x + threadIdx.x)
 #define ARGS float *out, const float *in, unsigned n

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::core::Core;
 use super::handle::Handles;
 use super::status::Code;
 use super::thread::ThreadState;
@@ -66,6 +67,34 @@ impl Contexts {
             self.device(context)?
         };
         thread.context = context;
+        Ok(())
+    }
+}
+
+impl Core {
+    /// `cudaDeviceReset`: waits for the device, then ends its streams, its allocations and its modules.
+    pub(crate) fn reset_device(&self, device: usize) -> Result<(), Code> {
+        self.call_unsafe()?;
+        self.wait_device(Some(device))?;
+        let mut state = self.state.lock();
+        let streams = state
+            .streams
+            .iter()
+            .filter(|stream| stream.device == device);
+        let handles: Vec<_> = streams.map(|stream| stream.handle).collect();
+        // The default streams have no handle that can be destroyed.
+        for handle in handles {
+            let _ = state.streams.destroy(handle);
+        }
+        let allocations = state
+            .memory
+            .iter()
+            .filter(|allocation| allocation.device == device && !allocation.kept);
+        let bases: Vec<_> = allocations.map(|allocation| allocation.base).collect();
+        bases.into_iter().for_each(|base| state.free(base));
+        state.unload_modules(device)?;
+        state.registered.forget(device);
+        state.devices[device].retained = 0;
         Ok(())
     }
 }

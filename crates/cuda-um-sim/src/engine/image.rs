@@ -135,7 +135,7 @@ impl Entry<'_> {
     fn unpacked(&self) -> Option<Vec<u8>> {
         let most = self.unpacked_bytes.min(MOST_BYTES);
         if self.flags & LZ4 != 0 {
-            return unpack_lz4(self.bytes, most as usize);
+            return lz4_flex::block::decompress(self.bytes, most as usize).ok();
         }
         if self.flags & ZSTD != 0 {
             let mut text = Vec::new();
@@ -145,41 +145,4 @@ impl Entry<'_> {
         }
         Some(self.bytes.to_vec())
     }
-}
-
-/// Unpacks a block of LZ4: <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>.
-fn unpack_lz4(mut packed: &[u8], most: usize) -> Option<Vec<u8>> {
-    fn byte(packed: &mut &[u8]) -> Option<usize> {
-        let (first, rest) = packed.split_first()?;
-        *packed = rest;
-        Some((*first).into())
-    }
-    fn length(packed: &mut &[u8], nibble: usize) -> Option<usize> {
-        let mut length = nibble;
-        let mut more = nibble == 15;
-        while more {
-            let next = byte(packed)?;
-            length = length.checked_add(next)?;
-            more = next == 255;
-        }
-        Some(length)
-    }
-    let mut text = Vec::new();
-    while !packed.is_empty() {
-        let token = byte(&mut packed)?;
-        let literals = length(&mut packed, token >> 4)?;
-        text.extend_from_slice(packed.get(..literals)?);
-        packed = &packed[literals..];
-        if packed.is_empty() {
-            break;
-        }
-        let distance = byte(&mut packed)? | byte(&mut packed)? << 8;
-        let from = text.len().checked_sub(distance).filter(|_| distance > 0)?;
-        let matched = length(&mut packed, token & 15)? + 4;
-        if matched > most.saturating_sub(text.len()) {
-            return None;
-        }
-        (from..from + matched).for_each(|at| text.push(text[at]));
-    }
-    (text.len() <= most).then_some(text)
 }

@@ -65,7 +65,6 @@ pub(crate) use module::{Function, Image as ModuleImage};
 pub(crate) use place::Place;
 pub(crate) use pool::{Pool, PoolAttribute};
 pub(crate) use prefetch::Batch;
-pub(crate) use registered::Configuration;
 pub(crate) use state::State;
 pub(crate) use status::Code;
 pub(crate) use stream::{Hold, Stream, StreamKind};

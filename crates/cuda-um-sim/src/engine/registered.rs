@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::handle::Handles;
-use super::kernel_launch::LaunchShape;
 use super::module::Image;
 use super::state::State;
 use super::status::Code;
@@ -25,9 +24,6 @@ pub(crate) struct Registered {
     /// Kernels that were looked up, by device.
     functions: HashMap<(usize, usize), usize>,
 }
-
-/// The shape and the stream of a launch by `<<<...>>>`, between the two calls of which it consists.
-pub(crate) type Configuration = (LaunchShape, usize);
 
 impl Registered {
     pub(crate) fn new(handles: Handles) -> Registered {

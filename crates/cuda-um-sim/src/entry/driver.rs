@@ -29,7 +29,7 @@ fn load(core: &Arc<Core>, module: Out<usize>, image: &[u8]) -> Result<(), Code> 
     })
 }
 
-fn launch(
+pub(super) fn launch(
     core: &Arc<Core>,
     function: usize,
     shape: LaunchShape,
@@ -45,7 +45,7 @@ fn launch(
 }
 
 /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
-pub(super) const COOPERATIVE: u32 = 2;
+const COOPERATIVE: u32 = 2;
 const CLUSTER: u32 = 4;
 
 /// `CUlaunchAttribute`.
@@ -54,12 +54,6 @@ const CLUSTER: u32 = 4;
 pub(super) struct LaunchAttribute {
     number: u32,
     value: [u64; 8],
-}
-
-impl LaunchAttribute {
-    pub(super) fn is(&self, number: u32) -> bool {
-        self.number == number && self.value[0] as u32 != 0
-    }
 }
 
 /// `CUlaunchConfig`.
@@ -74,12 +68,34 @@ pub(super) struct LaunchConfig {
     count: u32,
 }
 
-fn shape(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> LaunchShape {
+pub(super) fn shape(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> LaunchShape {
     LaunchShape {
         grid,
         block,
         shared_bytes,
         cooperative: false,
+    }
+}
+
+/// The shape of a launch with attributes, of which most are hints.
+pub(super) fn with_attributes(
+    shape: LaunchShape,
+    attributes: Array<LaunchAttribute>,
+    count: u32,
+) -> Result<LaunchShape, Code> {
+    let attributes = attributes.to_vec(count as usize)?;
+    let has = |number| {
+        let mut attributes = attributes.iter();
+        attributes.any(|attribute| attribute.number == number && attribute.value[0] as u32 != 0)
+    };
+    let cooperative = has(COOPERATIVE);
+    match has(CLUSTER) {
+        // The simulated device has no clusters.
+        true => Err(Code::NOT_SUPPORTED),
+        false => Ok(LaunchShape {
+            cooperative,
+            ..shape
+        }),
     }
 }
 
@@ -203,13 +219,7 @@ entry_points! { Driver;
 
     fn cuLaunchKernelEx(core, config: Out<LaunchConfig>, function: usize, parameters: Arguments, extra: Packed) {
         let LaunchConfig { grid, block, shared_bytes, stream, attributes, count } = config.get()?;
-        let attributes = attributes.to_vec(count as usize)?;
-        let cooperative = attributes.iter().any(|attribute| attribute.is(COOPERATIVE));
-        let shape = LaunchShape { cooperative, ..shape(grid, block, shared_bytes) };
-        if attributes.iter().any(|attribute| attribute.is(CLUSTER)) {
-            // The simulated device has no clusters.
-            return Err(Code::NOT_SUPPORTED);
-        }
+        let shape = with_attributes(shape(grid, block, shared_bytes), attributes, count)?;
         launch(core, function, shape, stream, |function| match extra.is_null() {
             true => parameters.copy(&function.parameter_sizes(), &[]),
             false => Err(Code::INVALID_VALUE),

@@ -165,8 +165,6 @@ impl Arguments {
 pub(crate) struct Packed(*const usize);
 
 impl Packed {
-    pub(crate) const NONE: Packed = Packed(std::ptr::null());
-
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
     }

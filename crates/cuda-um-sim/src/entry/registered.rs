@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::driver::{COOPERATIVE, LaunchAttribute, bodies as driver};
+use super::driver::{self, LaunchAttribute};
 use super::guard::{Outcome, entry_points, with_state};
-use super::pointer::{Arguments, Array, Image, Out, Packed, Text};
+use super::pointer::{Arguments, Array, Image, Out, Text};
 use super::transfer::bodies as transfer;
-use crate::engine::{Code, Configuration, Core, LaunchShape};
+use crate::engine::{Code, Core, LaunchShape};
 
 /// `dim3`.
 #[derive(Clone, Copy)]
@@ -31,6 +31,9 @@ pub(super) struct LaunchConfig {
     attribute_count: u32,
 }
 
+/// Grid, block, dynamic shared memory and stream of a launch by `<<<...>>>`, between the two calls of which it consists.
+type Configuration = (Dim3, Dim3, usize, usize);
+
 thread_local! {
     static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
@@ -52,49 +55,25 @@ fn variable(core: &Arc<Core>, address: usize) -> Result<(usize, usize), Code> {
 fn launch(
     core: &Arc<Core>,
     kernel: usize,
-    (grid, block): (Dim3, Dim3),
-    parameters: Arguments,
-    shared_bytes: usize,
+    shape: LaunchShape,
     stream: usize,
-    cooperative: bool,
+    parameters: &Arguments,
 ) -> Outcome {
     let function = function(core, kernel)?;
-    let shared_bytes = u32::try_from(shared_bytes).map_err(|_| Code::INVALID_VALUE)?;
-    let (g, b) = (grid, block);
-    let launched = match cooperative {
-        true => driver::cuLaunchCooperativeKernel(
-            core,
-            function,
-            g.x,
-            g.y,
-            g.z,
-            b.x,
-            b.y,
-            b.z,
-            shared_bytes,
-            stream,
-            parameters,
-        ),
-        false => driver::cuLaunchKernel(
-            core,
-            function,
-            g.x,
-            g.y,
-            g.z,
-            b.x,
-            b.y,
-            b.z,
-            shared_bytes,
-            stream,
-            parameters,
-            Packed::NONE,
-        ),
-    };
+    let launched = driver::launch(core, function, shape, stream, |function| {
+        parameters.copy(&function.parameter_sizes(), &[])
+    });
     // The runtime has its own code for a shape that the device cannot have.
     launched.map_err(|code| match code {
         Code::INVALID_VALUE => Code::INVALID_CONFIGURATION,
         code => code,
     })
+}
+
+fn shape(grid: Dim3, block: Dim3, shared_bytes: usize) -> Result<LaunchShape, Code> {
+    let dim = |Dim3 { x, y, z }| [x, y, z];
+    let shared_bytes = u32::try_from(shared_bytes).map_err(|_| Code::INVALID_VALUE)?;
+    Ok(driver::shape(dim(grid), dim(block), shared_bytes))
 }
 
 /// The part of a variable of `bytes` bytes at `offset`.
@@ -145,44 +124,38 @@ entry_points! { Runtime;
 
     fn __cudaPushCallConfiguration(core, grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) {
         let _ = core;
-        let shape = LaunchShape {
-            grid: [grid.x, grid.y, grid.z],
-            block: [block.x, block.y, block.z],
-            shared_bytes: shared_bytes.try_into().unwrap_or(u32::MAX),
-            cooperative: false,
-        };
-        CONFIGURATIONS.with_borrow_mut(|configurations| configurations.push((shape, stream)));
+        CONFIGURATIONS.with_borrow_mut(|configurations| configurations.push((grid, block, shared_bytes, stream)));
         Ok(())
     }
 
     fn __cudaPopCallConfiguration(core, grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) {
         let _ = core;
         let last = CONFIGURATIONS.with_borrow_mut(Vec::pop);
-        let (shape, given) = last.ok_or(Code::INVALID_CONFIGURATION)?;
-        let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
-        grid.put(dim(shape.grid))?;
-        block.put(dim(shape.block))?;
-        shared_bytes.put(shape.shared_bytes as usize)?;
-        stream.put(given)
+        let last = last.ok_or(Code::INVALID_CONFIGURATION)?;
+        grid.put(last.0)?;
+        block.put(last.1)?;
+        shared_bytes.put(last.2)?;
+        stream.put(last.3)
     }
 
     fn cudaLaunchKernel(core, kernel: usize, grid: Dim3, block: Dim3, parameters: Arguments, shared_bytes: usize, stream: usize) {
-        launch(core, kernel, (grid, block), parameters, shared_bytes, stream, false)
+        launch(core, kernel, shape(grid, block, shared_bytes)?, stream, &parameters)
     }
 
     fn __cudaLaunchKernel(core, kernel: usize, grid: Dim3, block: Dim3, parameters: Arguments, shared_bytes: usize, stream: usize) {
-        launch(core, kernel, (grid, block), parameters, shared_bytes, stream, false)
+        bodies::cudaLaunchKernel(core, kernel, grid, block, parameters, shared_bytes, stream)
     }
 
     fn cudaLaunchCooperativeKernel(core, kernel: usize, grid: Dim3, block: Dim3, parameters: Arguments, shared_bytes: usize, stream: usize) {
-        launch(core, kernel, (grid, block), parameters, shared_bytes, stream, true)
+        let shape = LaunchShape { cooperative: true, ..shape(grid, block, shared_bytes)? };
+        launch(core, kernel, shape, stream, &parameters)
     }
 
     fn cudaLaunchKernelExC(core, config: Out<LaunchConfig>, kernel: usize, parameters: Arguments) {
         let config = config.get()?;
-        let attributes = config.attributes.to_vec(config.attribute_count as usize)?;
-        let cooperative = attributes.iter().any(|attribute| attribute.is(COOPERATIVE));
-        launch(core, kernel, (config.grid, config.block), parameters, config.shared_bytes, config.stream, cooperative)
+        let shape = shape(config.grid, config.block, config.shared_bytes)?;
+        let shape = driver::with_attributes(shape, config.attributes, config.attribute_count)?;
+        launch(core, kernel, shape, config.stream, &parameters)
     }
 
     fn cudaFuncGetAttributes(core, attributes: Out<u64>, kernel: usize) {
@@ -205,26 +178,26 @@ entry_points! { Runtime;
 
     fn cudaFuncSetAttribute(core, kernel: usize, attribute: i32, value: i32) {
         let function = function(core, kernel)?;
-        driver::cuFuncSetAttribute(core, function, attribute, value)
+        driver::bodies::cuFuncSetAttribute(core, function, attribute, value)
     }
 
     fn cudaFuncSetCacheConfig(core, kernel: usize, config: u32) {
         let function = function(core, kernel)?;
-        driver::cuFuncSetCacheConfig(core, function, config)
+        driver::bodies::cuFuncSetCacheConfig(core, function, config)
     }
 
     fn cudaGetFuncBySymbol(core, found: Out<usize>, kernel: usize) { found.put(function(core, kernel)?) }
 
     fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks: Out<i32>, kernel: usize, threads: i32, dynamic_shared: usize) {
         let function = function(core, kernel)?;
-        driver::cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks, function, threads, dynamic_shared)
+        driver::bodies::cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks, function, threads, dynamic_shared)
     }
 
     fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         core, blocks: Out<i32>, kernel: usize, threads: i32, dynamic_shared: usize, flags: u32,
     ) {
         let function = function(core, kernel)?;
-        driver::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(core, blocks, function, threads, dynamic_shared, flags)
+        driver::bodies::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(core, blocks, function, threads, dynamic_shared, flags)
     }
 
     fn cudaGetSymbolAddress(core, address: Out<usize>, symbol: usize) { address.put(variable(core, symbol)?.0) }

@@ -5,19 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use cuda_um_sim::{CudaVersion, Sim};
 use cuda_um_sys::cudaMemLocation;
 
-use crate::support::{Cuda, call, h200, ok};
-
-/// Calls a function of the simulated driver; returns its code.
-macro_rules! driver {
-    ($cuda:expr, $name:ident($($argument:expr => $type:ty),* $(,)?)) => {{
-        let address = $cuda.sim.symbol(stringify!($name));
-        assert!(!address.is_null(), "{}", stringify!($name));
-        // SAFETY: the types are those of the driver's function of this name.
-        let function: unsafe extern "C" fn($($type),*) -> u32 = unsafe { std::mem::transmute(address) };
-        // SAFETY: pointers among the arguments are valid for the call, or meant to be refused.
-        unsafe { function($($argument),*) }
-    }};
-}
+use crate::support::{Cuda, call, driver, h200, ok};
 
 const INVALID_VALUE: u32 = 1;
 const INVALID_CONTEXT: u32 = 201;

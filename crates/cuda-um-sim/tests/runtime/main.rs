@@ -22,6 +22,7 @@ mod misuse;
 mod non_concurrent;
 mod pools;
 mod prefetch;
+mod registered;
 mod streams;
 // The sanitizer of threads defines the same functions as the simulator.
 #[cfg(not(thread_sanitizer))]

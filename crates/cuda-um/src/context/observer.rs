@@ -124,7 +124,7 @@ pub(crate) fn is_heard() -> bool {
     COUNT.load(Ordering::Relaxed) > 0 || telemetry::is_enabled(Level::DEBUG)
 }
 
-/// An operation that is told. An observer that is installed meanwhile hears nothing of it.
+/// An operation with the observers that hear of its begin and its end. Later observers hear nothing of it.
 struct Heard<'o> {
     op: Op<'o>,
     observers: SmallVec<[Arc<dyn Observer>; 2]>,
@@ -231,7 +231,7 @@ pub(crate) fn tell_once(what: What<'_>, part: &Part<'_>) {
     }
 }
 
-/// An access of the host that observers heard of, with the number of its begin: its end is told when it is dropped.
+/// An access of the host, with the number of its begin. Observers hear of its end when this is dropped.
 // Boxed, because guards are small. `None` if there were no observers.
 pub(crate) struct HostUse<'a>(Option<Box<(u64, Part<'a>)>>);
 
