@@ -1,6 +1,7 @@
 //! 9.7.19 video instructions.
 
-use super::arithmetic::{boxed, compare_named};
+use super::arithmetic::boxed;
+use super::compare::compare_named;
 use super::{Decoder, Form, Operand, Result, Slot, Type};
 use crate::math::float::Compare;
 use crate::math::video::{self, Part, Scalar, Secondary, Simd, Video, Vmad};

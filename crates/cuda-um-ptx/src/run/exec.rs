@@ -8,9 +8,9 @@
 )]
 
 use super::Worker;
+use super::access::{load, store};
 use super::block::{Common, Warp};
 use super::fragments::{Fragment, State};
-use super::memory::{load, store};
 use crate::launch::{Failure, Finding, FindingKind};
 use crate::math::convert::{self, Rules};
 use crate::math::float::{self, Extreme};

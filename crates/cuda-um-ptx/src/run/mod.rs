@@ -1,5 +1,7 @@
 //! Runs a [`Program`]: blocks on threads of the host, each block's warps in turn on one of them.
 
+mod access;
+mod atomics;
 mod block;
 mod check;
 mod collective;

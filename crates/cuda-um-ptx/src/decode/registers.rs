@@ -1,0 +1,270 @@
+//! Operands to slots: registers, constants that are filled before a warp runs, special registers.
+
+use super::{Binding, Decoder, LIMIT, Result};
+use crate::program::{Class, Constant, Slot, Special};
+use crate::syntax::{Operand, Text, Type};
+
+impl Decoder<'_> {
+    pub(super) fn new_slot(&mut self, kind: Type) -> Result<Slot> {
+        let bits = if kind == Type::Pred {
+            1
+        } else {
+            kind.bytes() as u32 * 8
+        };
+        let class = match bits {
+            1 => Class::Pred,
+            64 => Class::Long,
+            _ => Class::Word,
+        };
+        let index = self.new_index(class)?;
+        Ok(Slot { class, index, bits })
+    }
+
+    pub(super) fn new_index(&mut self, class: Class) -> Result<u32> {
+        let count = match class {
+            Class::Pred => &mut self.program.preds,
+            Class::Word => &mut self.program.words,
+            Class::Long => &mut self.program.longs,
+        };
+        *count += 1;
+        let index = (*count - 1) as u32;
+        if index as usize > LIMIT / 16 {
+            return self.bad("more than 65536 registers");
+        }
+        Ok(index)
+    }
+
+    pub(super) fn temporary(&mut self, class: Class) -> Result<Slot> {
+        let bits = match class {
+            Class::Pred => 1,
+            Class::Word => 32,
+            Class::Long => 64,
+        };
+        Ok(Slot {
+            class,
+            index: self.new_index(class)?,
+            bits,
+        })
+    }
+
+    pub(super) fn constant(&mut self, class: Class, bits: u32, constant: Constant) -> Result<Slot> {
+        let constant = match constant {
+            Constant::Value(value) => Constant::Value(value & (u64::MAX >> (64 - bits))),
+            other => other,
+        };
+        if let Some(&index) = self.constants.get(&(class, bits, constant)) {
+            return Ok(Slot { class, index, bits });
+        }
+        let index = self.new_index(class)?;
+        self.constants.insert((class, bits, constant), index);
+        let slot = Slot { class, index, bits };
+        self.program.constants.push((slot, constant));
+        Ok(slot)
+    }
+
+    pub(super) fn word_value(&mut self, value: u32) -> Result<Slot> {
+        self.constant(Class::Word, 32, Constant::Value(value.into()))
+    }
+
+    pub(super) fn long_value(&mut self, value: u64) -> Result<Slot> {
+        self.constant(Class::Long, 64, Constant::Value(value))
+    }
+
+    // ---- operands ----
+
+    /// A register that is written.
+    pub(super) fn target(&mut self, operand: &Operand) -> Result<Slot> {
+        match operand {
+            Operand::Name(name) => match self.lookup(*name)? {
+                Some((_, Some(slot))) => Ok(slot),
+                _ => self.bad(format!("`{}` is not a register", self.str(*name))),
+            },
+            _ => self.bad("a register is expected"),
+        }
+    }
+
+    /// A register to write, or a new one for `_`.
+    pub(super) fn target_or_sink(&mut self, operand: &Operand, class: Class) -> Result<Slot> {
+        if matches!(operand, Operand::Sink) {
+            self.temporary(class)
+        } else {
+            self.target(operand)
+        }
+    }
+
+    pub(super) fn predicate(&mut self, name: Text) -> Result<Slot> {
+        match self.lookup(name)? {
+            Some((_, Some(slot))) if slot.class == Class::Pred => Ok(slot),
+            _ => self.bad(format!("`{}` is not a predicate", self.str(name))),
+        }
+    }
+
+    /// A value of a type of `bits` bits.
+    pub(super) fn source(&mut self, operand: &Operand, bits: u32) -> Result<Slot> {
+        let class = match bits {
+            1 => Class::Pred,
+            64 => Class::Long,
+            _ => Class::Word,
+        };
+        let float = |value: f64| {
+            if bits == 64 {
+                value.to_bits()
+            } else {
+                u64::from((value as f32).to_bits())
+            }
+        };
+        match operand {
+            Operand::Integer(value) if bits == 1 => {
+                self.constant(class, 1, Constant::Value(u64::from(*value != 0)))
+            }
+            Operand::Integer(value) => self.constant(class, bits, Constant::Value(*value)),
+            Operand::F32(value) if bits == 64 => self.constant(
+                class,
+                bits,
+                Constant::Value(f64::from(f32::from_bits(*value)).to_bits()),
+            ),
+            Operand::F32(value) => self.constant(class, bits, Constant::Value(u64::from(*value))),
+            Operand::F64(value) => {
+                self.constant(class, bits, Constant::Value(float(f64::from_bits(*value))))
+            }
+            Operand::Name(name) => {
+                let slot = self.value(*name, 0)?;
+                self.fit(slot, class, bits)
+            }
+            Operand::Sum(name, offset) => {
+                let slot = self.value(*name, *offset)?;
+                self.fit(slot, class, bits)
+            }
+            _ => self.bad("a register or a constant is expected"),
+        }
+    }
+
+    pub(super) fn fit(&mut self, slot: Slot, class: Class, bits: u32) -> Result<Slot> {
+        if slot.class == class && slot.bits == bits
+            || slot.class == class && class == Class::Word && slot.bits <= 32 && bits <= 32
+        {
+            return Ok(slot);
+        }
+        // Addresses in shared and local memory, and special registers, have either size.
+        let known = self
+            .program
+            .constants
+            .iter()
+            .find(|(other, _)| (other.class, other.index) == (slot.class, slot.index));
+        match known.map(|(_, constant)| *constant) {
+            Some(
+                constant @ (Constant::Value(_)
+                | Constant::DynamicShared { .. }
+                | Constant::Special(_)),
+            ) => self.constant(class, bits, constant),
+            _ => self.bad(format!("an operand of {bits} bits is expected")),
+        }
+    }
+
+    /// The value of a register, a special register, or the address of a variable.
+    pub(super) fn value(&mut self, name: Text, offset: i64) -> Result<Slot> {
+        if let Some((binding, slot)) = self.lookup(name)? {
+            return match (binding, slot) {
+                (_, Some(slot)) if offset == 0 => Ok(slot),
+                (_, Some(_)) => self.bad("an offset to a register is only possible in an address"),
+                (Binding::Shared(base), _) => self.long_value(base.wrapping_add_signed(offset)),
+                (Binding::DynamicShared, _) => self.constant(
+                    Class::Long,
+                    64,
+                    Constant::DynamicShared {
+                        offset,
+                        generic: false,
+                    },
+                ),
+                (Binding::Local(base), _) => {
+                    self.long_value(u64::from(base).wrapping_add_signed(offset))
+                }
+                (Binding::Parameter(base), _) => {
+                    self.long_value(u64::from(base).wrapping_add_signed(offset))
+                }
+                (Binding::Memory(index), _) => {
+                    self.constant(Class::Long, 64, Constant::Variable { index, offset })
+                }
+                _ => self.bad("a register or variable is expected"),
+            };
+        }
+        match self.special(self.str(name)) {
+            Some((special, bits)) if offset == 0 => {
+                let class = if bits == 64 { Class::Long } else { Class::Word };
+                self.constant(class, bits, special)
+            }
+            _ if self
+                .module
+                .tree()
+                .functions
+                .iter()
+                .any(|function| self.str(function.name) == self.str(name)) =>
+            {
+                self.unsupported("the address of a function")
+            }
+            _ if self.str(name).starts_with('%') => self.unsupported(format!(
+                "the register `{}`, which is not declared",
+                self.str(name)
+            )),
+            _ => self.bad(format!("`{}` is not declared", self.str(name))),
+        }
+    }
+
+    pub(super) fn special(&self, name: &str) -> Option<(Constant, u32)> {
+        let axis = match name.rsplit_once('.') {
+            Some((_, "x")) => 0,
+            Some((_, "y")) => 1,
+            Some((_, "z")) => 2,
+            _ => 3,
+        };
+        let base = name.split('.').next().unwrap_or(name);
+        if axis == 3 && matches!(base, "%tid" | "%ntid" | "%ctaid" | "%nctaid") {
+            return None;
+        }
+        let special = match base {
+            "%tid" => Special::Tid(axis),
+            "%ntid" => Special::Ntid(axis),
+            // Clusters have one block each.
+            "%ctaid" | "%clusterid" => Special::Ctaid(axis),
+            "%nctaid" | "%nclusterid" => Special::Nctaid(axis),
+            "%cluster_ctaid" | "%cluster_ctarank" | "%is_explicit_cluster" => {
+                return Some((Constant::Value(0), 32));
+            }
+            "%cluster_nctaid" | "%cluster_nctarank" => return Some((Constant::Value(1), 32)),
+            "%laneid" => Special::Lane,
+            "%warpid" => Special::Warp,
+            "%nwarpid" => Special::Warps,
+            "%smid" => Special::Processor,
+            "%nsmid" => Special::Processors,
+            "%gridid" => return Some((Constant::Special(Special::Grid), 64)),
+            "%lanemask_eq" => Special::MaskEq,
+            "%lanemask_le" => Special::MaskLe,
+            "%lanemask_lt" => Special::MaskLt,
+            "%lanemask_ge" => Special::MaskGe,
+            "%lanemask_gt" => Special::MaskGt,
+            "%dynamic_smem_size" => Special::DynamicShared,
+            "%total_smem_size" | "%aggr_smem_size" => Special::TotalShared,
+            _ if base.starts_with("%envreg") || base.starts_with("%pm") => {
+                return Some((Constant::Value(0), 32));
+            }
+            "WARP_SZ" => return Some((Constant::Value(32), 32)),
+            _ => return None,
+        };
+        Some((Constant::Special(special), 32))
+    }
+
+    /// A predicate as a source, and whether it is negated.
+    pub(super) fn condition(&mut self, operand: &Operand) -> Result<(Slot, bool)> {
+        match operand {
+            Operand::Name(name) => Ok((self.predicate(*name)?, false)),
+            Operand::Not(name) => Ok((self.predicate(*name)?, true)),
+            Operand::Integer(value) => Ok((
+                self.constant(Class::Pred, 1, Constant::Value(u64::from(*value != 0)))?,
+                false,
+            )),
+            _ => self.bad("a predicate is expected"),
+        }
+    }
+
+    // ---- code ----
+}
