@@ -1,4 +1,4 @@
-//! Addresses of lanes to pointers of the host: one check for a warp if the lanes are in one region; loads and stores.
+//! Addresses of lanes to pointers of the host: one check for a warp if the lanes are in one region.
 
 #![expect(
     clippy::needless_range_loop,
