@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use cuda_um_sim::{CudaVersion, Sim};
 use cuda_um_sys::cudaMemLocation;
 
-use crate::support::{Cuda, call, driver, h200, ok};
+use crate::support::{Cuda, call, h200, ok};
 
 const INVALID_VALUE: u32 = 1;
 const INVALID_CONTEXT: u32 = 201;

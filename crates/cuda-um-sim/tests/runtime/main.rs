@@ -1,6 +1,18 @@
 //! The simulated runtime through its function table, as any program sees it.
 #![allow(unsafe_code, reason = "the table is C")]
 
+/// Calls a function that the table does not have, by its name; returns its code.
+macro_rules! driver {
+    ($cuda:expr, $name:ident($($argument:expr => $type:ty),* $(,)?)) => {{
+        let address = $cuda.sim.symbol(stringify!($name));
+        assert!(!address.is_null(), "{}", stringify!($name));
+        // SAFETY: the types are those of CUDA's function of this name.
+        let function: unsafe extern "C" fn($($type),*) -> u32 = unsafe { std::mem::transmute(address) };
+        // SAFETY: pointers among the arguments are valid for the call, or meant to be refused.
+        unsafe { function($($argument),*) }
+    }};
+}
+
 mod support;
 mod texts;
 

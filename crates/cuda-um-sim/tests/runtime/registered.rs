@@ -5,7 +5,7 @@ use std::ptr::null;
 
 use cuda_um_sim::{CudaVersion, Sim};
 
-use crate::support::{Cuda, call, driver, h200, ok};
+use crate::support::{Cuda, call, h200, ok};
 
 /// Multiplies an element for each thread by a variable of the module.
 const TIMES: &CStr = c"

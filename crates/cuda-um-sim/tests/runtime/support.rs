@@ -15,19 +15,6 @@ use cuda_um_sys::{
 pub(crate) use cuda_um_testkit::call;
 use cuda_um_testkit::call::{Called, Calls, Place, Shape};
 
-/// Calls a function that the table does not have, by its name; returns its code.
-macro_rules! driver {
-    ($cuda:expr, $name:ident($($argument:expr => $type:ty),* $(,)?)) => {{
-        let address = $cuda.sim.symbol(stringify!($name));
-        assert!(!address.is_null(), "{}", stringify!($name));
-        // SAFETY: the types are those of CUDA's function of this name.
-        let function: unsafe extern "C" fn($($type),*) -> u32 = unsafe { std::mem::transmute(address) };
-        // SAFETY: pointers among the arguments are valid for the call, or meant to be refused.
-        unsafe { function($($argument),*) }
-    }};
-}
-pub(crate) use driver;
-
 pub(crate) const MIB: usize = 1 << 20;
 
 /// Bytes of a page of the host, which on Arm may be larger than the simulator's 4 KiB.
