@@ -73,7 +73,8 @@ pub unsafe trait Memory: Sync {
     /// Why the kernel has no access.
     fn region(&self, address: u64) -> Result<Region, Refusal>;
 
-    /// Is told before the first access to a page of a region with [`Region::page_bytes`]. Threads of one launch call it concurrently.
+    /// Is told before the first access to a page of a region with [`Region::page_bytes`]. Threads of one launch call it concurrently, also for
+    /// the same page: no thread accesses a page before one of these calls has returned.
     fn touch(&self, touch: Touch) {
         let _ = touch;
     }

@@ -368,9 +368,7 @@ impl Worker<'_> {
         let touch = |address: u64| {
             let page = (address - pages.base) >> pages.shift;
             let touched = &pages.touched[page as usize];
-            if touched.load(Ordering::Relaxed) & bit == 0
-                && touched.fetch_or(bit, Ordering::Relaxed) & bit == 0
-            {
+            if touched.load(Ordering::Acquire) & bit == 0 {
                 let page = pages.base + (page << pages.shift);
                 self.grid.memory.touch(Touch {
                     region: span.id,
@@ -379,6 +377,8 @@ impl Worker<'_> {
                     write,
                     block,
                 });
+                // Only now: a thread that finds the bit accesses the page at once.
+                touched.fetch_or(bit, Ordering::Release);
             }
         };
         if located.row {

@@ -217,6 +217,23 @@ fn first_touches_of_pages_are_told_once_and_in_order() {
 }
 
 #[test]
+fn no_thread_accesses_a_page_before_its_first_touch_was_told() {
+    let mut arrays = Arrays::default();
+    let out = arrays.add(&[0u64; 32]);
+    arrays.pages(out, 4096);
+    let parameters = Parameters::default().with(out).with(out).0;
+    let launch = Launch {
+        grid: [16, 1, 1],
+        parameters: &parameters,
+        threads: 4,
+        ..Launch::default()
+    };
+    let text = body("ld.param.u64 %rd0, [out]; atom.global.add.u64 %rd2, [%rd0], 1;");
+    program(&text, "test").run(&launch, &arrays).unwrap();
+    assert_eq!(arrays.seen_by_touch.get(), Some(&0));
+}
+
+#[test]
 fn the_report_counts_sectors_and_bank_conflicts_by_line() {
     let text = "ld.global.u32 %r4, [%rd1];\n .shared .align 4 .b8 box[8192]; shl.b32 %r5, %r3, 7; mov.u32 %r6, box; add.u32 %r5, %r5, %r6;\n st.shared.u32 [%r5], %r4;\n st.global.u32 [%rd0], %r4;";
     let (_, report) = run_with(text, &[3; 32], |launch| launch.profile = true).unwrap();

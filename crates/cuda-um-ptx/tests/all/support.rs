@@ -2,7 +2,10 @@
 
 #![expect(unsafe_code, reason = "`Memory` is an unsafe trait")]
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::thread::sleep;
+use std::time::Duration;
 
 use cuda_um_ptx::{
     Checks, Device, Failure, Finding, FindingKind, Launch, Memory, Module, Program, Refusal,
@@ -15,6 +18,8 @@ pub struct Arrays {
     arrays: Vec<Array>,
     pub touches: Mutex<Vec<Touch>>,
     pub printed: Mutex<String>,
+    /// The first word of the array of the first touch, a while after that touch began.
+    pub seen_by_touch: OnceLock<u64>,
 }
 
 struct Array {
@@ -58,6 +63,12 @@ unsafe impl Memory for Arrays {
     }
 
     fn touch(&self, touch: Touch) {
+        self.seen_by_touch.get_or_init(|| {
+            sleep(Duration::from_millis(20));
+            let words = self.arrays[touch.region as usize].words.as_ptr();
+            // SAFETY: the word is there for the launch, and other threads write it with atomic operations.
+            unsafe { AtomicU64::from_ptr(words.cast_mut()) }.load(Ordering::Relaxed)
+        });
         self.touches.lock().unwrap().push(touch);
     }
 
