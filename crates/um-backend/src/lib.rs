@@ -6,10 +6,9 @@ mod backend;
 #[macro_use]
 mod buffer;
 mod captured;
-pub mod config;
+mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod cost_model;
 mod device;
 pub mod dtype;
 mod erased;
