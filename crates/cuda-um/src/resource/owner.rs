@@ -149,7 +149,6 @@ impl Released<'_> {
             // SAFETY: guaranteed by the caller; all work is over.
             release: Box::new(move || unsafe { owner.free(block) }.map(drop)),
         });
-        crate::telemetry::debug!(buffer, bytes, "free later");
     }
 
     /// Frees the memory, and logs an error: of the free, or of an earlier wait.
@@ -158,10 +157,9 @@ impl Released<'_> {
     ///
     /// As for [`Owner::free`].
     pub(crate) unsafe fn free_now(self, waited: Result<()>) {
-        let (buffer, bytes) = (self.buffer, self.block.bytes);
+        let buffer = self.buffer;
         // SAFETY: guaranteed by the caller.
         let freed = unsafe { self.owner.free(self.block) };
-        crate::telemetry::debug!(buffer, bytes, "free");
         if let Err(error) = waited.and(freed) {
             crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
         }

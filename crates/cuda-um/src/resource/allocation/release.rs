@@ -23,7 +23,6 @@ impl Allocation {
             true => (true, drain_or_abort(&uses)),
             false => drain(&uses),
         };
-        let bytes = self.bytes();
         let mut block = self.take_block();
         if !over {
             // A device may still use the memory, which is leaked.
@@ -33,8 +32,6 @@ impl Allocation {
         block.in_flight = InFlight::default();
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(block) };
-        let buffer = self.id;
-        crate::telemetry::debug!(buffer, bytes, "free");
         if self.traits().is_imported {
             self.state().reclaim.poll_few(Which::All);
         }

@@ -56,7 +56,7 @@ use std::sync::Arc;
 /// pool's device.
 ///
 /// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
-/// [`HintOutcome::NotApplied`](crate::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
+/// [`HintOutcome::NotApplied`](crate::managed::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
 ///
 /// # Statistics
 ///
@@ -257,7 +257,10 @@ impl Driver {
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
     fn op(&self) -> Op<'_> {
         let op = Op::new(What::Allocate, &self.device, &[]);
-        op.untold().in_capture(InCapture::Ignores)
+        Op {
+            is_told: false,
+            ..op.in_capture(InCapture::Ignores)
+        }
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
@@ -387,7 +390,7 @@ impl Owner for Driver {
 
     /// Enqueues the free after the uses.
     unsafe fn release(&self, released: Released<'_>) {
-        let (buffer, bytes) = (released.buffer, released.block.bytes);
+        let buffer = released.buffer;
         let mut is_ordered = false;
         let enqueued = self.stream.submit(&self.op(), |stream| {
             for used in &released.block.in_flight.before(Access::Write) {
@@ -399,16 +402,12 @@ impl Owner for Driver {
             unsafe { api.free_async(ordinal, released.block.address.host, stream) }
         });
         match enqueued {
-            Ok(()) => {
-                self.discharge(&released.block);
-                crate::telemetry::debug!(buffer, bytes, "free in order");
-            }
+            Ok(()) => self.discharge(&released.block),
             // CUDA refused the free. The memory may or may not be freed, so it stays counted.
             Err(error) if is_ordered => {
                 crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
             }
-            Err(error) => {
-                crate::telemetry::debug!(buffer, %error, "not freed in order");
+            Err(_) => {
                 // SAFETY: guaranteed by the caller; nothing was freed.
                 unsafe { released.free_when_idle() };
             }
@@ -418,24 +417,30 @@ impl Owner for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if fork::is_over() {
-            return;
-        }
-        // Memory whose frees are pending could not be released, so the frees are waited for.
-        let stream = self.stream.inner();
-        let mut frees = smallvec::smallvec![Use::of(stream, stream.submitted())];
-        if *self.has_given.get_mut() {
-            let (api, ordinal, pool) = self.call();
-            // SAFETY: the pool is live; the attribute has 64 bits.
-            if !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0)) {
+        fork::released(|| {
+            let has_given = *self.has_given.get_mut();
+            let is_theirs = has_given && {
+                let (api, ordinal, pool) = self.call();
+                // SAFETY: the pool is live; the attribute has 64 bits.
+                !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0))
+            };
+            let raw = self.raw.take();
+            if is_theirs {
                 // The other owners free memory of this pool later, so it stays.
-                drop(self.raw.take().kept());
+                drop(raw.kept());
                 return;
             }
-            // The other owners' frees may be enqueued on any stream.
-            let stream = StreamInner::unknown(&self.traits.device);
-            frees.push(Use::of(&stream, stream.number()));
-        }
-        self.device.destroy_after(frees, self.raw.take());
+            self.device.destroy_after(raw, || {
+                // Memory whose frees are pending could not be released, so the frees are waited for.
+                let stream = self.stream.inner();
+                let mut frees = smallvec::smallvec![Use::of(stream, stream.submitted())];
+                if has_given {
+                    // The other owners' frees may be enqueued on any stream.
+                    let stream = StreamInner::unknown(&self.traits.device);
+                    frees.push(Use::of(&stream, stream.number()));
+                }
+                frees
+            });
+        });
     }
 }

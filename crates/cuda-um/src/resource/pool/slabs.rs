@@ -126,10 +126,8 @@ impl Owner for Home {
 
     /// The next owner's work is ordered after the uses.
     unsafe fn release(&self, mut released: Released<'_>) {
-        let (buffer, bytes) = (released.buffer, released.block.bytes);
         released.block.in_flight.retire();
         self.pool.give(shard::own::<SHARDS>(), released.block);
-        crate::telemetry::debug!(buffer, bytes, "back to the pool");
     }
 }
 
