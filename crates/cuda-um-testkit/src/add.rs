@@ -1,7 +1,7 @@
 //! A kernel for tests.
 
-use cuda_um::kernel::KernelArgs;
-use cuda_um::{Device, Kernel, KernelArg, LaunchConfig, Module, Stream};
+use cuda_um::kernel::{KernelArg, KernelArgs};
+use cuda_um::{Device, Kernel, LaunchConfig, Module, Stream};
 
 /// The kernel `add`. It is in a folder of `cuda-um`, because that crate's unit tests and documentation use it, too.
 pub const ADD_PTX: &str = include_str!("../../cuda-um/tests/support/add.ptx");

@@ -1,6 +1,7 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
+use cuda_um::managed::PrefetchBatch;
+use cuda_um::{Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, calls, simulated, simulated_with};

@@ -1,7 +1,8 @@
 //! What this thread does at once in a capture, and recorded work on the same memory, do not mix: no launch would repeat the former.
 
 use cuda_um::{
-    DeviceBuffer, Error, HostOwnedMut, Location, PinnedBuffer, Result, UnifiedBuffer, constant,
+    DeviceBuffer, Error, Location, PinnedBuffer, Result, UnifiedBuffer, buffer::HostOwnedMut,
+    constant,
 };
 use cuda_um_testkit::{device, fails, is_concurrent};
 use std::sync::mpsc::{Sender, channel};

@@ -2,7 +2,8 @@
 
 use crate::views::everywhere;
 use cuda_um::{
-    DeviceBuffer, HostOwned, HostOwnedMut, PinnedBuffer, RegisteredBuffer, UnifiedBuffer,
+    DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer,
+    buffer::{HostOwned, HostOwnedMut},
 };
 use std::sync::Arc;
 
