@@ -6,6 +6,7 @@ from typing import Any, Iterable, Literal, Optional, Protocol, Sequence, Union, 
 
 import numpy.typing as npt
 
+__file__: str
 __version__: str
 
 _Shape = Union[int, Sequence[int]]
@@ -14,6 +15,25 @@ _Place = Union[str, int]
 class _SupportsDLPack(Protocol):
     def __dlpack__(self, *, stream: Optional[int] = ...) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+
+@final
+class Allocator:
+    def __init__(
+        self, kind: str = "unified", oversubscription: bool = False, prefetch: bool = True, name: Optional[str] = None
+    ) -> None: ...
+    def allocate(self, nbytes: int, device: int = 0, stream: int = 0, owner: object = None) -> Block: ...
+    def functions(self) -> tuple[str, str]: ...
+    def stats(self, device: int = 0) -> dict[str, int]: ...
+    def trim(self, device: int = 0) -> int: ...
+    @property
+    def last_error(self) -> Optional[str]: ...
+
+@final
+class Block:
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
 
 @final
 class Array:
