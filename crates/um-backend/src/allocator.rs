@@ -171,7 +171,7 @@ impl Allocator {
         if address.is_null() {
             return Ok(());
         }
-        cuda_um::check_fork("Allocator::free")?;
+        cuda_um::fork::check("Allocator::free")?;
         let taken = self.shard(address).lock().remove(&address.addr());
         let mut block = taken.ok_or_else(|| CudaError::Foreign {
             what: format!("the address {address:p}"),

@@ -7,7 +7,7 @@
 
 from typing import Any, Callable, Optional
 
-import cupy
+import cupy  # type: ignore[import-not-found, unused-ignore]
 
 from . import _cuda_um
 from ._errors import OutOfMemoryError

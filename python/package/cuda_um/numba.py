@@ -7,8 +7,8 @@
 
 from typing import Any
 
-from numba import cuda
-from numba.cuda import MemoryInfo, MemoryPointer
+from numba import cuda  # type: ignore[import-not-found, unused-ignore]
+from numba.cuda import MemoryInfo, MemoryPointer  # type: ignore[import-not-found, unused-ignore]
 
 from . import _cuda_um, memory_info
 

@@ -8,7 +8,7 @@
 
 from typing import Any, Optional
 
-import torch
+import torch  # type: ignore[import-not-found, unused-ignore]
 
 from . import _cuda_um
 
