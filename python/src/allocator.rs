@@ -195,7 +195,7 @@ impl Allocator {
 
     /// Allocates memory with arbitrary contents. Work on `stream` (a handle of CUDA) runs after all work of the memory's former owners. The memory is
     /// freed with the block, in the order of the same stream, without a wait; the block keeps `owner` until then, such as the object of the stream.
-    #[pyo3(signature = (nbytes, device=Number(0), stream=0, owner=None), text_signature = "($self, nbytes, device=0, stream=0, owner=None)")]
+    #[pyo3(signature = (nbytes, device=Number(0), stream=0, owner=None), text_signature = "(self, nbytes, device=0, stream=0, owner=None)")]
     fn allocate(
         &self,
         py: Python<'_>,
@@ -243,7 +243,7 @@ impl Allocator {
 
     /// The memory of a device as a dictionary: the bytes that the framework has, their peak, the bytes that the pool has from CUDA, and the number of
     /// blocks.
-    #[pyo3(signature = (device=Number(0)), text_signature = "($self, device=0)")]
+    #[pyo3(signature = (device=Number(0)), text_signature = "(self, device=0)")]
     fn stats<'py>(&self, py: Python<'py>, device: Number<usize>) -> PyResult<Bound<'py, PyDict>> {
         let allocators = self.allocators.clone();
         let stats = without_lock(py, move || Ok(allocators.of(device.0)?.stats()))?;
@@ -251,7 +251,7 @@ impl Allocator {
     }
 
     /// Returns the memory that the framework does not use to CUDA, and returns its bytes.
-    #[pyo3(signature = (device=Number(0)), text_signature = "($self, device=0)")]
+    #[pyo3(signature = (device=Number(0)), text_signature = "(self, device=0)")]
     fn trim(&self, py: Python<'_>, device: Number<usize>) -> PyResult<usize> {
         let allocators = self.allocators.clone();
         without_lock(py, move || Ok(allocators.of(device.0)?.trim()))

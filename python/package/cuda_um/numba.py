@@ -5,6 +5,7 @@
 >>> cuda.set_memory_manager(cuda_um.numba.MemoryManager)
 """
 
+from ctypes import c_void_p
 from typing import Any
 
 from numba import cuda  # type: ignore[import-not-found, unused-ignore]
@@ -41,9 +42,8 @@ class MemoryManager(cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc]
 
     def memalloc(self, size: int) -> Any:
         block = self._allocator.allocate(size, self.context.device.id)
-        blocks = [block]
-        pointer = cuda.cudadrv.drvapi.cu_device_ptr(block.address)
-        return MemoryPointer(self.context, pointer, size, finalizer=blocks.clear)
+        # The finalizer drops the block, which frees its memory.
+        return MemoryPointer(self.context, c_void_p(block.address), size, finalizer=[block].clear)
 
     def get_ipc_handle(self, memory: Any) -> Any:
         raise NotImplementedError("memory of cuda_um is not shared with other processes")
