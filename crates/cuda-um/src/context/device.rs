@@ -15,7 +15,7 @@ use crate::driver::location::Location;
 use crate::driver::owned::{self, Owned};
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, shard};
+use crate::sync::{Mutex, cores, shard};
 use cuda_um_cost::CostModel;
 use smallvec::SmallVec;
 use std::fmt;
@@ -267,6 +267,8 @@ impl DeviceState {
         if capabilities.integrated {
             api.has_host_memory(ordinal);
         }
+        // Now, and not in the first copy.
+        cores();
         let name = api.device_name(ordinal)?;
         let cost = cost_model(&name, &capabilities)?;
         Ok(Self {

@@ -87,6 +87,7 @@ impl PinnedPages {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod system {
+    use crate::sync::cores;
     use std::fs::read_to_string;
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU8, Ordering};
@@ -146,8 +147,7 @@ mod system {
 
     /// Writes to each page, so that the registration finds them all.
     fn touch(memory: &[AtomicU8]) {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(MOST_THREADS).min(memory.len() / (2 * HUGE));
+        let threads = cores().min(MOST_THREADS).min(memory.len() / (2 * HUGE));
         let part = memory.len().div_ceil(threads.max(1)).next_multiple_of(HUGE);
         let touch = |part: &[AtomicU8]| {
             let pages = part.iter().step_by(PAGE);

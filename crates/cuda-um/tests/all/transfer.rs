@@ -166,7 +166,7 @@ fn every_element_arrives_on_every_machine() {
     }
 }
 
-/// A copy that finds no pinned memory is left to the driver while a thread allocates it.
+/// A copy that finds no pinned memory is left to the driver. Then a thread allocates it.
 #[test]
 fn the_first_copy_waits_for_no_pinned_memory() {
     let _watchdog = watch();
@@ -183,10 +183,15 @@ fn the_first_copy_waits_for_no_pinned_memory() {
             }
             calls(&sim, "cudaMemcpyAsync") - before
         };
+        sim.clear_trace();
         assert_eq!(copy(), 1, "the driver");
         while copy() == 1 {
             std::thread::yield_now();
         }
+        let names = sim.trace().into_iter().map(|call| call.name);
+        let steps = ["cudaStreamSynchronize", "cudaHostRegister"];
+        let first = names.filter(|name| steps.contains(name)).take(1);
+        assert!(first.eq(["cudaStreamSynchronize"]), "both at a time");
         assert_eq!(pinned(&sim), [8 * MIB]);
         device.trim();
         assert_eq!(pinned(&sim), [0; 0]);

@@ -1,6 +1,9 @@
 //! Options for staged copies.
 
 use crate::buffer::transfer::ring::CHUNKS;
+use crate::sync::cores;
+use crate::buffer::transfer::{Piece, Staged, plan};
+use smallvec::SmallVec;
 
 /// Options for copies from and to pageable host memory, which the library stages:
 /// [`Device::set_transfer_options`](crate::Device::set_transfer_options).
@@ -35,8 +38,7 @@ impl Default for TransferOptions {
     /// at least as fast. Reads of files that fill chunks of 4 MiB ([`FileRead`](crate::buffer::FileRead)) make the chunks that large; they
     /// wait for the memory.
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = (cores * 3 / 4).clamp(1, 12);
+        let threads = (cores() * 3 / 4).clamp(1, 12);
         Self {
             threads,
             ring_bytes: threads * CHUNKS * 2 * MIB,
@@ -100,6 +102,13 @@ impl TransferOptions {
             0 => MOST_READ,
             chunk => chunk.min(MOST_READ),
         }
+    }
+
+    /// Returns the number of threads of a job to the device, and its pieces, which split no unit.
+    pub(crate) fn pieces(self, copy: &Staged, unit_bytes: usize) -> (usize, SmallVec<[Piece; 8]>) {
+        let threads = plan::copy_threads(copy.bytes, self.threads);
+        let chunk = self.read_piece_bytes(0).max(unit_bytes);
+        (threads, plan::pieces(copy, unit_bytes, chunk, threads))
     }
 
     /// Returns the size of the chunks for a job with pieces of this size; `None` if the options do not allow such chunks.

@@ -81,7 +81,12 @@ pub(crate) fn pieces(
     let piece = |end: &mut usize, bytes| {
         let at = std::mem::replace(end, *end + bytes);
         let device = copy.device.wrapping_add(at);
-        Some(Piece { device, at, bytes })
+        Some(Piece {
+            device,
+            at,
+            bytes,
+            of: 0,
+        })
     };
     sizes.into_iter().scan(0, piece).collect()
 }

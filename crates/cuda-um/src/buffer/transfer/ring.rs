@@ -1,6 +1,6 @@
 //! The staging ring: chunks of pinned memory, two for each thread.
 
-use crate::buffer::copy::InUse;
+use crate::buffer::transfer::copies::InUse;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::workers::Workers;
 use crate::context::event::RawEvent;
@@ -100,7 +100,6 @@ impl Ring {
         work: impl Fn(&mut Lane) + Sync,
     ) {
         let is_idle = stream.is_known_done(self.until);
-        self.memory.iter_mut().for_each(StagingMemory::is_now_used);
         // A panic (a subscriber of `tracing` may panic) waits for the stream: the ring and the caller's memory outlive the copies.
         let in_use = InUse(Some(stream));
         let lanes = &self.lanes;
