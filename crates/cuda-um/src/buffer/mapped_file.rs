@@ -91,7 +91,10 @@ fn part_of_file<T>(bytes: &impl RangeBounds<u64>, size: u64) -> Result<Range<usi
         }
         Ok(part) if !part.start.is_multiple_of(alignment) => {
             let reason = "the alignment of the elements";
-            (part, format!("it begins at a multiple of {alignment}, {reason}"))
+            (
+                part,
+                format!("it begins at a multiple of {alignment}, {reason}"),
+            )
         }
         Ok(part) => return Ok(part),
     };

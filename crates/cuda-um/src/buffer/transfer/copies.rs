@@ -125,7 +125,7 @@ pub(super) unsafe fn staged(
         return None;
     }
     let threads = plan::copy_threads(bytes, turn.options.threads);
-    let ring = turn.ring(device, threads, turn.options.chunk_bytes(), false)?;
+    let ring = turn.ring(device, threads, false)?;
     let threads = threads.min(ring.lanes());
     let pieces = plan::pieces(&copy, 1, ring.chunk_bytes(), threads);
     let past_caches = match direction {

@@ -125,8 +125,8 @@ impl<'a> Job<'a> {
         let through_ring = || {
             let mut turn = transfers.take(is_read)?;
             let largest = self.pieces.iter().map(|piece| piece.bytes).max()?;
-            let chunk = turn.options.chunk_for(largest)?;
-            turn.ring(device.state(), threads, chunk, true)?;
+            turn.ring(device.state(), threads, true)
+                .filter(|ring| ring.chunk_bytes() >= largest)?;
             // SAFETY: the caller's promise; `submit` made the stream wait for the earlier uses.
             unsafe { self.through_ring(&mut turn, stream.inner(), threads) };
             Some(())
@@ -192,7 +192,12 @@ impl<'a> Job<'a> {
     /// # Safety
     ///
     /// The device's side of each piece is valid for such a copy after the stream's earlier work, and nothing else uses it.
-    pub(super) unsafe fn through_ring(&self, turn: &mut Turn<'_>, stream: &StreamInner, threads: usize) {
+    pub(super) unsafe fn through_ring(
+        &self,
+        turn: &mut Turn<'_>,
+        stream: &StreamInner,
+        threads: usize,
+    ) {
         turn.run(stream, threads, |lane| {
             // SAFETY: the caller's promise; no other thread has this lane.
             unsafe {

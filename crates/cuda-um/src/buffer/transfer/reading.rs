@@ -19,20 +19,18 @@ use std::ops::ControlFlow;
 /// The smallest of the last pieces, which become smaller, so that all threads end at about the same time.
 const LAST_PIECE: usize = 1 << 20;
 /// The pieces of each thread in one round.
-const PIECES: usize = 8;
+const PIECES: usize = 16;
 
 impl<'a> FileRead<'a> {
-    /// Begins to allocate the pinned memory for reads of so many bytes, on a thread: before the targets are allocated, so that the first read of a
-    /// process waits less for it.
-    pub fn prepare(device: &Device, bytes: usize) {
+    /// Begins to allocate the pinned memory for reads, on a thread: before the targets are allocated, so that the first read of a process waits less
+    /// for it.
+    pub fn prepare(device: &Device) {
         let state = device.state();
         if fork::is_over() || state.is_gated || state.capabilities.integrated {
             return;
         }
-        if let Some(mut turn) = Transfers::of(state).take(false)
-            && let Some(chunk) = turn.options.chunk_for(turn.options.read_piece_bytes(bytes))
-        {
-            let _ = turn.ring(state, turn.options.threads, chunk, false);
+        if let Some(mut turn) = Transfers::of(state).take(false) {
+            let _ = turn.ring(state, turn.options.threads, false);
             turn.prepare(state);
         }
     }
@@ -91,7 +89,7 @@ impl<'a> FileRead<'a> {
         let parts: Vec<_> = views.iter().map(|view| view.part(Access::Write)).collect();
         Op::new(What::Copy, device, &parts).run(None, || {
             let mut done = 0;
-            let pieces = pieces(&views, options.read_piece_bytes(total), threads);
+            let pieces = pieces(&views, options.most_piece_bytes(), threads);
             for round in pieces.chunks(threads * PIECES) {
                 let way = (Direction::ToDevice, CopyKind::ByAddress);
                 let job = Job::new(way, round, total, &fill);

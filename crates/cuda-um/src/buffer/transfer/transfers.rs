@@ -122,14 +122,13 @@ impl Turn<'_> {
         &self.transfers.workers
     }
 
-    /// Returns the ring, if it has chunks of at least this size for so many threads; two threads are faster than the driver. Memory that is missing
-    /// is allocated now if the caller `waits`, and if it is little. Otherwise [`prepare`](Self::prepare) begins to allocate it, and until then
-    /// the driver copies: no copy is slower than without a ring.
+    /// Returns the ring, if it has chunks for so many threads; two threads are faster than the driver. Memory that is missing is allocated now if
+    /// the caller `waits`, and if it is little. Otherwise [`prepare`](Self::prepare) begins to allocate it, and until then the driver copies: no
+    /// copy is slower than without a ring.
     pub(super) fn ring(
         &mut self,
         device: &DeviceState,
         threads: usize,
-        chunk_bytes: usize,
         waits: bool,
     ) -> Option<&mut Ring> {
         let Memory {
@@ -137,20 +136,20 @@ impl Turn<'_> {
             preparing,
             lacks,
         } = &mut self.memory;
-        if let Some(small) = ring.take_if(|ring| ring.chunk_bytes() < chunk_bytes) {
-            // Later, as for other options.
-            after_unlock(move || capture::drop_after(small));
-        }
+        let chunk_bytes = self.options.chunk_bytes();
         let ring = ring.get_or_insert_with(|| Ring::new(chunk_bytes));
         let prepared = preparing.take_if(|preparing| waits || preparing.is_over());
         let mut new = prepared.map(Preparing::finish);
-        while ring.lanes() < threads {
+        while chunk_bytes > 0 && ring.lanes() < threads {
             let bytes = (threads - ring.lanes()) * CHUNKS * ring.chunk_bytes();
             if new.is_none() && !waits && (preparing.is_some() || bytes >= AT_ONCE) {
                 *lacks = bytes;
                 break;
             }
-            match new.take().unwrap_or_else(|| StagingMemory::allocate(device, bytes)) {
+            match new
+                .take()
+                .unwrap_or_else(|| StagingMemory::allocate(device, bytes))
+            {
                 Ok(memory) => ring.add(memory),
                 Err(error) => {
                     crate::telemetry::warn!(%error, "no pinned memory to stage copies: they take longer");

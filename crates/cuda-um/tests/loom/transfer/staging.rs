@@ -1,7 +1,7 @@
 //! The ring: a chunk is one thread's, and is written again when its copies are done, whichever thread comes and whatever fails half-way.
 
-use crate::buffer::transfer::options::{PAGE, TransferOptions};
 use crate::buffer::transfer::copies::staged;
+use crate::buffer::transfer::options::{PAGE, TransferOptions};
 use crate::buffer::transfer::{Direction, Staged};
 use crate::context::device::Device;
 use crate::context::stream::Stream;
