@@ -1,6 +1,7 @@
 //! Copies between host slices and buffers, and between buffers.
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
+use crate::DeviceCopy;
 use crate::buffer::any::{Readable, Writable};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
@@ -18,21 +19,21 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use std::ops::RangeBounds;
 
-/// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
-/// the copy. Observers hear of it unless it is a part of an operation.
-pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
-    target.raw.check_write()?;
-    assert_eq!(target.len(), source.len(), "the view was checked");
-    let (target, source) = (target.into_view(), source.as_ptr().cast_mut());
+/// Copies `source` to a view of as many elements. The caller may reuse `source` when this returns; later uses of the buffer are ordered after the
+/// copy.
+pub(super) fn from_host<T: DeviceCopy>(target: ViewMut<'_, T>, source: &[T]) -> Result<()> {
+    range::same_length("copy_from_host", target.len(), source.len())?;
+    let (target, source) = (target.into_view().into_bytes(), source.as_ptr());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
-    unsafe { exchange(target, Direction::ToDevice, source, is_told) }
+    unsafe { exchange(target, Direction::ToDevice, source.cast_mut().cast(), true) }
 }
 
-/// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
-pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    assert_eq!(source.len(), target.len(), "the view was checked");
-    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
-    unsafe { exchange(source, Direction::ToHost, target.as_mut_ptr(), true) }
+/// Copies a view to `target`, which has as many elements. The copy is complete when this returns.
+pub(super) fn to_host<T: DeviceCopy>(source: View<'_, T>, target: &mut [T]) -> Result<()> {
+    range::same_length("copy_to_host", source.len(), target.len())?;
+    let (source, target) = (source.into_bytes(), target.as_mut_ptr().cast());
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; any bytes are elements.
+    unsafe { exchange(source, Direction::ToHost, target, true) }
 }
 
 /// Copies between a view and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is left to it.

@@ -43,7 +43,7 @@ pub(super) async fn copy_from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -
     let raw = target.raw;
     raw.check_write()?;
     in_pieces(raw, Access::Write, source.len(), |piece| {
-        copy::from_host(target.slice_mut(piece.clone())?, &source[piece], true)
+        copy::from_host(target.slice_mut(piece.clone())?, &source[piece])
     })
     .await?;
     uses_done(raw, Access::Write, None).await

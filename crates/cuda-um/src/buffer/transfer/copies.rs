@@ -112,9 +112,6 @@ pub(super) unsafe fn staged(
     } = copy;
     // Do not wait for the ring: the code that has it may copy as well.
     let mut turn = Transfers::of(device).take(false)?;
-    if !turn.options.stages(bytes) {
-        return None;
-    }
     // An older runtime returns "invalid value" for memory that CUDA did not allocate or register.
     let is_registered = || device.api.is_registered(device.ordinal, host);
     // On a busy stream the driver would wait for the earlier work, and for that of other streams, which only a query tells.

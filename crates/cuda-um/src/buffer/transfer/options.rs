@@ -13,14 +13,13 @@ use smallvec::SmallVec;
 /// use cuda_um::buffer::TransferOptions;
 ///
 /// // One thread, and no more than 2 MiB of pinned memory for copies above 128 KiB.
-/// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20).from_bytes(128 << 10));
+/// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20));
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferOptions {
     pub(super) threads: usize,
     ring_bytes: usize,
-    from_bytes: usize,
 }
 
 /// The largest piece without a ring, in bytes.
@@ -39,7 +38,6 @@ impl Default for TransferOptions {
         Self {
             threads,
             ring_bytes: threads * CHUNKS * 2 * MIB,
-            from_bytes: 0,
         }
     }
 }
@@ -62,29 +60,6 @@ impl TransferOptions {
             ring_bytes: bytes,
             ..self
         }
-    }
-
-    /// Sets the size in bytes from which copies are staged; the driver does smaller ones, and those of 512 KiB to 2 MiB to an idle stream.
-    /// The default is 0.
-    #[must_use]
-    pub fn from_bytes(self, bytes: usize) -> Self {
-        Self {
-            from_bytes: bytes,
-            ..self
-        }
-    }
-
-    /// Returns the size in bytes from which copies are staged; `usize::MAX` if none is.
-    pub(super) fn stages_from(self) -> usize {
-        match self.chunk_bytes() {
-            0 => usize::MAX,
-            _ => self.from_bytes,
-        }
-    }
-
-    /// Returns true if a copy of this size is staged.
-    pub(super) fn stages(self, bytes: usize) -> bool {
-        bytes > 0 && bytes >= self.stages_from()
     }
 
     /// Returns the size of the largest piece of a job.

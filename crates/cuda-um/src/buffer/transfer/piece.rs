@@ -19,7 +19,7 @@ use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, after_unlock, shard, spin_until};
 
 /// The size of a piece in bytes.
@@ -35,9 +35,9 @@ const LISTS: usize = 16;
 #[derive(Default)]
 pub(super) struct Pieces {
     lists: [List; LISTS],
-    /// The smallest copy that is staged, in bytes; `usize::MAX` for none.
+    /// True if no copy is staged.
     // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
-    from_bytes: AtomicUsize,
+    is_off: AtomicBool,
     /// The number of times that the pieces were freed.
     generation: AtomicU64,
     /// True if the driver refused to write a flag: no later copy tries it.
@@ -68,7 +68,7 @@ struct Piece {
 pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device().own_stream()?;
     let pieces = &Transfers::of(op.device().state()).pieces;
-    if copy.bytes > LARGEST || copy.bytes < pieces.from_bytes.load(Ordering::Relaxed) {
+    if copy.bytes > LARGEST || pieces.is_off.load(Ordering::Relaxed) {
         // SAFETY: the caller's promise.
         return unsafe { copies::copy(stream, op, copy) };
     }
@@ -81,21 +81,21 @@ pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
         return unsafe { copies::copy(stream, op, copy) };
     };
     // SAFETY: the caller's promise.
-    let outcome = unsafe { piece.copy(pieces, stream, op, copy) };
+    let copied = unsafe { piece.copy(pieces, stream, op, copy) };
     if generation == pieces.generation.load(Ordering::Acquire) {
         list.0.lock().push(piece);
     } else {
         // The drop waits for the copy, and the caller may hold a turn at the gate.
         after_unlock(move || capture::drop_after(piece));
     }
-    outcome
+    copied
 }
 
 impl Pieces {
     /// Sets the options of later copies.
     pub(super) fn set_options(&self, options: TransferOptions) {
-        let from_bytes = options.stages_from();
-        self.from_bytes.store(from_bytes, Ordering::Relaxed);
+        let is_off = options.chunk_bytes() == 0;
+        self.is_off.store(is_off, Ordering::Relaxed);
     }
 
     /// Frees the pieces, and waits before for the copies that use them. A copy that has a piece now frees it at its end.
