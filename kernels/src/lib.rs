@@ -12,8 +12,6 @@
 //! The launchers are safe: they check lengths before the launch, and the borrow checker prevents host access to memory that a
 //! kernel writes. The PTX is for compute capability 6.0 and newer and loads on every driver from CUDA 11.8 on.
 //!
-//! The feature `calibrate` measures the cost model of this machine.
-//!
 //! ```
 //! use cuda_um::{Runtime, UnifiedBuffer};
 //! use um_kernels::{Fill, Reduce, Saxpy, Scale};
@@ -36,8 +34,6 @@
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "calibrate")]
-pub mod calibrate;
 mod copy;
 mod cosine_top_k;
 mod cpu;

@@ -162,7 +162,6 @@ for part in $parts; do
                 *--exit/ | *--fork/ | *--process/ | */security:: | *--bad_input/ | */bad_input::) continue ;; # they look at processes that they start
                 *--profile/) continue ;;                                                        # CUPTI serves one tool at a time, and this is one
                 *--fault_injection/) continue ;;                                                # no CUDA is called
-                */calibrate::) continue ;;                                                      # it measures times, which the tools change
                 esac
                 echo memcheck "$test" ${module:+"$module"}
                 case $test/$module in tests/um-kernels--* | tests/um-search--* | */launch:: | *--stress/ | *--model/) echo synccheck "$test" ${module:+"$module"} ;; esac

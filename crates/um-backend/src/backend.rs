@@ -122,12 +122,10 @@ impl CudaBackend {
     /// # Errors
     /// Errors of the kind [`NoGpu`](cuda_um::ErrorKind::NoGpu) if a GPU is required and there is none;
     /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice); [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for an
-    /// environment variable, options of a pool or a cost model that are not valid; with the feature `calibrate`, errors of the measurement; and
-    /// errors of CUDA.
+    /// environment variable or options of a pool that are not valid; and errors of CUDA.
     pub fn initialize_blocking(config: CudaBackendConfig) -> Result<Self> {
         let opened = runtime::open(config.runtime.clone())?;
         let device = CudaDevice::open(opened, config.device)?;
-        config.cost_model.clone().set(&device)?;
         Self::on(device, Arc::new(config))
     }
 

@@ -4,7 +4,10 @@ use std::fmt;
 
 use bytemuck::NoUninit;
 use cuda_um::kernel::{Arguments, KernelArgs};
-use cuda_um::{GraphExec, Recording, Stream};
+use cuda_um::{
+    Stream,
+    graph::{GraphExec, Recording},
+};
 
 use crate::backend::CudaBackend;
 use crate::error::Result;
@@ -52,7 +55,7 @@ impl CudaBackend {
     /// # Errors
     /// The error of `step`. [`CudaError::Capture`](crate::CudaError::Capture) for a call that cannot be recorded: it names the call, and what to do
     /// (a plain value, a copy from or to a slice of the host, a wait, a host guard of what the step uses). As for [`Stream::capture`] and
-    /// [`cuda_um::Graph::instantiate`].
+    /// [`cuda_um::graph::Graph::instantiate`].
     #[doc(alias = "cudaStreamBeginCapture")]
     pub fn capture(&self, step: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<CapturedStep> {
         let (stream, holding) = (self.device().stream(), Holding::begin()?);

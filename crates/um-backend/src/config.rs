@@ -2,7 +2,6 @@
 
 use cuda_um::{NonConcurrentAccess, Oversubscription, PoolOptions};
 
-pub use crate::cost_model::CostModelSource;
 use crate::runtime::RuntimeChoice;
 
 /// The configuration of a [`CudaBackend`](crate::CudaBackend).
@@ -42,8 +41,6 @@ pub struct CudaBackendConfig {
     /// A pool for the backend's [`PinnedBuffer`](crate::PinnedBuffer)s alone. Default: none, so they come from the device's
     /// [default pool](cuda_um::Device::pool).
     pub pinned_pool: Option<PoolOptions>,
-    /// The cost model of the device. Default: the model that the device has.
-    pub cost_model: CostModelSource,
 }
 
 macro_rules! setters {
@@ -74,8 +71,6 @@ setters! {
     pinned_pool(options: impl Into<Option<PoolOptions>>) = options.into();
     /// Sets how the host shares managed memory with a device without concurrent managed access.
     non_concurrent_access(access: NonConcurrentAccess) = Some(access);
-    /// Sets the cost model of the device.
-    cost_model(source: impl Into<CostModelSource>) = source.into();
 }
 
 impl CudaBackendConfig {

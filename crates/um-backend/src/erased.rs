@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Device, Error, HintOutcome, Location, View, ViewMut, range};
+use cuda_um::{Advice, Device, Error, Location, View, ViewMut, managed::HintOutcome, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};

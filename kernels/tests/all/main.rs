@@ -1,8 +1,4 @@
-//! The tests of the kernels and of the calibration.
+//! The tests of the kernels.
 
-#[cfg(feature = "calibrate")]
-mod calibrate;
-#[cfg(feature = "calibrate")]
-mod calibrate_cache;
 mod cosine_top_k;
 mod kernels;

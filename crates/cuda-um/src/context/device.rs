@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 /// let device = runtime.device(0)?;
 /// let info = device.memory_info()?;
 /// assert!(info.free_bytes <= info.total_bytes);
-/// device.set_cost_model(cuda_um::cost::CostModel::h100())?; // of `um_kernels::calibrate`, or from a file
+/// device.set_cost_model(cuda_um::cost::CostModel::h100())?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone)]
@@ -190,7 +190,7 @@ impl Device {
     }
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
-    /// the built-in values for such a device ([`CostModel::of_gpu`]). The feature `calibrate` of `um-kernels` measures those of this machine.
+    /// the built-in values for such a device ([`CostModel::of_gpu`]).
     pub fn cost_model(&self) -> Arc<CostModel> {
         self.handle.state.cost_model()
     }
@@ -364,7 +364,7 @@ impl DeviceState {
     }
 }
 
-/// The environment variable that names the file of a calibration.
+/// The environment variable that names the file of a cost model.
 const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
 fn cost_model(name: &str, capabilities: &Capabilities) -> Result<CostModel> {

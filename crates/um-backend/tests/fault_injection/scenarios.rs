@@ -7,7 +7,7 @@ use std::sync::Arc;
 use um_backend::{
     Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, ErasedBuffer,
     HostBuffer, HostRef, Location, MemoryAdvice, PrefetchBatch,
-    cuda_um::{AccessPattern, HostOwned, RegisteredBuffer},
+    cuda_um::{AccessPattern, RegisteredBuffer, buffer::HostOwned},
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;

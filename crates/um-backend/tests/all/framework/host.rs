@@ -2,7 +2,7 @@
 
 use um_backend::{
     Buffer, BufferKind, DType, HostMut, HostRef, Result, SharedBuffer,
-    cuda_um::HostOwnedMut,
+    cuda_um::buffer::HostOwnedMut,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
