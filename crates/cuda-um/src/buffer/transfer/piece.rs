@@ -19,8 +19,8 @@ use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, after_unlock, shard, spin_until};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, shard, spin_until};
 
 /// The size of a piece in bytes.
 const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
@@ -38,8 +38,6 @@ pub(super) struct Pieces {
     /// True if no copy is staged.
     // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
     is_off: AtomicBool,
-    /// The number of times that the pieces were freed.
-    generation: AtomicU64,
     /// True if the driver refused to write a flag: no later copy tries it.
     has_no_flags: AtomicBool,
 }
@@ -72,7 +70,6 @@ pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
         // SAFETY: the caller's promise.
         return unsafe { copies::copy(stream, op, copy) };
     }
-    let generation = pieces.generation.load(Ordering::Acquire);
     let list = &pieces.lists[shard::own::<LISTS>()];
     let free = list.0.lock().pop();
     // After a panic its drop waits for the device.
@@ -82,12 +79,7 @@ pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     };
     // SAFETY: the caller's promise.
     let copied = unsafe { piece.copy(pieces, stream, op, copy) };
-    if generation == pieces.generation.load(Ordering::Acquire) {
-        list.0.lock().push(piece);
-    } else {
-        // The drop waits for the copy, and the caller may hold a turn at the gate.
-        after_unlock(move || capture::drop_after(piece));
-    }
+    list.0.lock().push(piece);
     copied
 }
 
@@ -98,9 +90,8 @@ impl Pieces {
         self.is_off.store(is_off, Ordering::Relaxed);
     }
 
-    /// Frees the pieces, and waits before for the copies that use them. A copy that has a piece now frees it at its end.
+    /// Frees the pieces that no copy has now, and waits before for the copies that used them.
     pub(super) fn free(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
         for List(free) in &self.lists {
             let free = std::mem::take(&mut *free.lock());
             capture::drop_after(free);

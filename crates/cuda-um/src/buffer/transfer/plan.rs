@@ -1,7 +1,6 @@
 //! The pieces and the threads of copies.
 
 use crate::buffer::transfer::options::PAGE;
-use crate::buffer::transfer::streaming;
 use crate::buffer::transfer::{Direction, Piece, Staged};
 use crate::driver::CopyKind;
 use smallvec::SmallVec;
@@ -19,15 +18,6 @@ pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
         2..4 => threads.min(2),
         4..16 => threads.min(4),
         _ => threads,
-    }
-}
-
-/// Returns the number of threads, at most `threads`, that make a copy within host memory faster.
-pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
-    match bytes {
-        ..streaming::FROM => 1,
-        // A second thread saves half of the time here, because pieces cost nothing.
-        _ => copy_threads(bytes, threads).max(threads.min(2)),
     }
 }
 
