@@ -13,7 +13,6 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -54,10 +53,8 @@ pub(super) unsafe fn exchange(
     let (raw, (call, access)) = (view.raw, direction.names());
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
-    let is_beside_guards = op.device().state().is_beside_guards();
+    let is_beside_guards = op.device.state().is_beside_guards();
     let work = || {
-        // The end of the process waits for accesses to pinned memory.
-        let _calls = Calls::of(call)?;
         if !(raw.is_host_memory() || is_beside_guards && raw.is_managed()) {
             let copy = Staged {
                 direction,
@@ -82,10 +79,10 @@ pub(super) unsafe fn exchange(
         let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
         let (to, from) = direction.ends(view.address(), host);
         // SAFETY: the caller's promise; no device uses the view against the access now.
-        unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
+        unsafe { transfer::copy_on_host(op.device.state(), from, to, view.len()) };
         Ok(())
     };
-    op.run_if(is_told, None, work)
+    op.run((call, is_told), work)
 }
 
 /// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.

@@ -61,7 +61,7 @@ pub(crate) struct Staged {
 ///
 /// As for [`with_host`](super::with_host).
 pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
-    let device = op.device().state();
+    let device = op.device.state();
     let mut in_use = InUse(None);
     let enqueued = stream.submit(op, |raw| {
         let inner = stream.inner();

@@ -64,8 +64,8 @@ struct Piece {
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. The operation's part is the device's side.
 pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
-    let stream = op.device().own_stream()?;
-    let pieces = &Transfers::of(op.device().state()).pieces;
+    let stream = op.device.own_stream()?;
+    let pieces = &Transfers::of(op.device.state()).pieces;
     if copy.bytes > LARGEST || pieces.is_off.load(Ordering::Relaxed) {
         // SAFETY: the caller's promise.
         return unsafe { copies::copy(stream, op, copy) };
@@ -73,7 +73,7 @@ pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let list = &pieces.lists[shard::own::<LISTS>()];
     let free = list.0.lock().pop();
     // After a panic its drop waits for the device.
-    let Some(mut piece) = free.or_else(|| Piece::new(op.device().state())) else {
+    let Some(mut piece) = free.or_else(|| Piece::new(op.device.state())) else {
         // SAFETY: the caller's promise.
         return unsafe { copies::copy(stream, op, copy) };
     };

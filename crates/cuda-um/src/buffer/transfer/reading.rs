@@ -87,7 +87,7 @@ impl<'a> FileRead<'a> {
             })
         };
         let parts: Vec<_> = views.iter().map(|view| view.part(Access::Write)).collect();
-        Op::new(What::Copy, device, &parts).run(None, || {
+        Op::new(What::Copy, device, &parts).tell_if(true, None, || {
             let mut done = 0;
             let pieces = pieces(&views, options.most_piece_bytes(), threads);
             for round in pieces.chunks(threads * PIECES) {
