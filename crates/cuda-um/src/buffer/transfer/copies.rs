@@ -122,9 +122,8 @@ pub(super) unsafe fn staged(
         return None;
     }
     let threads = plan::copy_threads(bytes, turn.options.threads);
-    let ring = turn.ring(device, threads, false)?;
-    let threads = threads.min(ring.lanes());
-    let pieces = plan::pieces(&copy, 1, ring.chunk_bytes(), threads);
+    let threads = turn.ring(device, threads, false)?;
+    let pieces = plan::pieces(&copy, 1, turn.options.chunk_bytes(), threads);
     let past_caches = match direction {
         Direction::ToDevice => streaming::FROM..streaming::TO_DEVICE_BELOW,
         Direction::ToHost => streaming::FROM..usize::MAX,

@@ -125,8 +125,10 @@ impl<'a> Job<'a> {
         let through_ring = || {
             let mut turn = transfers.take(is_read)?;
             let largest = self.pieces.iter().map(|piece| piece.bytes).max()?;
-            turn.ring(device.state(), threads, true)
-                .filter(|ring| ring.chunk_bytes() >= largest)?;
+            if largest > turn.options.chunk_bytes() {
+                return None;
+            }
+            let threads = turn.ring(device.state(), threads, true)?;
             // SAFETY: the caller's promise; `submit` made the stream wait for the earlier uses.
             unsafe { self.through_ring(&mut turn, stream.inner(), threads) };
             Some(())

@@ -38,7 +38,7 @@ struct State {
 /// The ring, and the memory that will be a part of it.
 #[derive(Default)]
 struct Memory {
-    ring: Option<Ring>,
+    ring: Ring,
     preparing: Option<Preparing>,
     /// The bytes that the last copy lacked.
     lacks: usize,
@@ -122,42 +122,39 @@ impl Turn<'_> {
         &self.transfers.workers
     }
 
-    /// Returns the ring, if it has chunks for so many threads; two threads are faster than the driver. Memory that is missing is allocated now if
-    /// the caller `waits`, and if it is little. Otherwise [`prepare`](Self::prepare) begins to allocate it, and until then the driver copies: no
-    /// copy is slower than without a ring.
+    /// Returns the number of threads for which the ring has chunks, at most `threads`; `None` for less than two, which are faster than the driver.
+    /// Memory that is missing is allocated now if the caller `waits`, and if it is little. Otherwise [`prepare`](Self::prepare) begins to
+    /// allocate it, and until then the driver copies: no copy is slower than without a ring.
     pub(super) fn ring(
         &mut self,
         device: &DeviceState,
         threads: usize,
         waits: bool,
-    ) -> Option<&mut Ring> {
+    ) -> Option<usize> {
         let Memory {
             ring,
             preparing,
             lacks,
         } = &mut self.memory;
         let chunk_bytes = self.options.chunk_bytes();
-        let ring = ring.get_or_insert_with(|| Ring::new(chunk_bytes));
         let prepared = preparing.take_if(|preparing| waits || preparing.is_over());
         let mut new = prepared.map(Preparing::finish);
         while chunk_bytes > 0 && ring.lanes() < threads {
-            let bytes = (threads - ring.lanes()) * CHUNKS * ring.chunk_bytes();
+            let bytes = (threads - ring.lanes()) * CHUNKS * chunk_bytes;
             if new.is_none() && !waits && (preparing.is_some() || bytes >= AT_ONCE) {
                 *lacks = bytes;
                 break;
             }
-            match new
-                .take()
-                .unwrap_or_else(|| StagingMemory::allocate(device, bytes))
-            {
-                Ok(memory) => ring.add(memory),
+            let memory = new.take();
+            match memory.unwrap_or_else(|| StagingMemory::allocate(device, bytes)) {
+                Ok(memory) => ring.add(memory, chunk_bytes),
                 Err(error) => {
                     crate::telemetry::warn!(%error, "no pinned memory to stage copies: they take longer");
                     break;
                 }
             }
         }
-        (ring.lanes() >= threads.min(2)).then_some(ring)
+        (ring.lanes() >= threads.min(2)).then_some(ring.lanes().min(threads))
     }
 
     /// Begins to allocate what the ring lacked.
@@ -178,9 +175,8 @@ impl Turn<'_> {
         threads: usize,
         work: impl Fn(&mut Lane) + Sync,
     ) {
-        if let Some(ring) = &mut self.memory.ring {
-            ring.run(&self.transfers.workers, stream, threads, work);
-        }
+        let workers = &self.transfers.workers;
+        self.memory.ring.run(workers, stream, threads, work);
     }
 }
 
@@ -191,7 +187,7 @@ impl Drop for Turn<'_> {
             return;
         }
         let mut memory = std::mem::take(&mut self.memory);
-        let is_whole = memory.ring.as_mut().is_none_or(Ring::is_whole);
+        let is_whole = memory.ring.is_whole();
         let mut state = self.transfers.state.lock();
         state.taken = None;
         if self.is_read {
