@@ -17,6 +17,8 @@ const LOG_BYTES: usize = 8192;
 /// The most parameters of a kernel: each has at least a byte.
 const MOST_PARAMETERS: usize = 32_764;
 
+const INVALID_VALUE: u32 = CUresult::CUDA_ERROR_INVALID_VALUE.0;
+
 calls! {
     /// # Safety: the image as for `module_load`; the values are a log and its bytes.
     unsafe fn load_module(
@@ -59,6 +61,13 @@ calls! {
     )
         => driver.cuFuncSetAttribute(function, attribute, value),
         of ("attribute {} = {value}", attribute.0);
+
+    /// The offset and the size of a parameter.
+    /// # Safety: the function's module is loaded.
+    unsafe fn function_parameter(ordinal, function: CUfunction, index: usize, name: &CStr)
+        -> at: [usize; 2]
+        => newer_driver.cuFuncGetParamInfo(function, index, &mut at[0], &mut at[1]),
+        of ("kernel {}", name.to_string_lossy());
 
     /// The number of blocks of the kernel that one multiprocessor can run at once.
     /// # Safety: the function's module is loaded.
@@ -108,27 +117,20 @@ impl Api {
         function: sys::CUfunction,
         name: &CStr,
     ) -> Result<Option<Vec<u32>>> {
-        let call = self.begin("cuFuncGetParamInfo")?;
-        let Some(get) = self.table.driver()?.cuFuncGetParamInfo else {
-            return Ok(None);
-        };
         let mut sizes = Vec::new();
-        let get = || {
-            sizes.clear();
-            let (mut offset, mut bytes) = (0, 0);
-            while sizes.len() < MOST_PARAMETERS {
-                // SAFETY: both pointers are valid for one write; the function is guaranteed by the caller.
-                match unsafe { get(function, sizes.len(), &mut offset, &mut bytes) } {
-                    CUresult::CUDA_SUCCESS => sizes.push(bytes as u32),
-                    // There is no such parameter.
-                    CUresult::CUDA_ERROR_INVALID_VALUE => break,
-                    code => return code,
-                }
+        while sizes.len() < MOST_PARAMETERS {
+            // SAFETY: guaranteed by the caller.
+            match unsafe { self.function_parameter(ordinal, function, sizes.len(), name) } {
+                Ok([_, bytes]) => sizes.push(bytes as u32),
+                // There is no such parameter.
+                Err(Error::Call {
+                    code: INVALID_VALUE,
+                    ..
+                }) => break,
+                Err(Error::NotSupported { .. }) => return Ok(None),
+                Err(error) => return Err(error),
             }
-            CUresult::CUDA_SUCCESS
-        };
-        let name = || Subject::new(format_args!("kernel {}", name.to_string_lossy()));
-        call.run(On(ordinal), get, name)?;
+        }
         Ok(Some(sizes))
     }
 
