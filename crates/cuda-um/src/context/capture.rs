@@ -11,7 +11,7 @@ mod slot;
 
 pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
-pub(crate) use refusal::{BY_HOST, NO_WAIT, accessed_by_host, refuse_device, refuse_host, refused};
+pub(crate) use refusal::{BY_HOST, NO_WAIT, accessed_by_host, refuse_host, refused};
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;

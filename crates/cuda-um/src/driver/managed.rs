@@ -7,7 +7,6 @@ use crate::driver::check::Subject;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use cuda_um_sys::{self as sys, cudaMemRangeAttribute, cudaMemoryAdvise, cudaStream_t as Stream};
-use std::ffi::c_void;
 use std::ops::Range;
 
 calls! {
@@ -41,32 +40,6 @@ calls! {
             &mut at,
         ),
         of ("the location of {} bytes", bytes(&range));
-
-    /// # Safety: as for `prefetch_batch`; there are as many sizes as starts.
-    unsafe fn prefetch_ranges(
-        ordinal,
-        starts: &mut [*mut c_void],
-        sizes: &[usize],
-        to: Location,
-        stream: Stream,
-    )
-        // One location, which applies from the first range on.
-        => newer.cudaMemPrefetchBatchAsync(
-            starts.as_mut_ptr(),
-            // CUDA only reads them.
-            sizes.as_ptr().cast_mut(),
-            sizes.len(),
-            &mut to.to_sys(),
-            &mut 0,
-            1,
-            0,
-            stream,
-        ),
-        of ("{} bytes in {} ranges to {to}", total(sizes), sizes.len()).bytes(total(sizes));
-}
-
-fn total(sizes: &[usize]) -> usize {
-    sizes.iter().sum()
 }
 
 fn bytes(range: &Range<*mut u8>) -> usize {
@@ -134,10 +107,24 @@ impl Api {
         location: Location,
         stream: Stream,
     ) -> Result<()> {
+        let name = "cudaMemPrefetchBatchAsync";
+        let call = self.begin(name)?;
+        let prefetch = self.late(name, self.table.cudaMemPrefetchBatchAsync)?;
         let mut starts: Vec<_> = ranges.iter().map(|range| range.start.cast()).collect();
-        let sizes: Vec<_> = ranges.iter().map(bytes).collect();
-        // SAFETY: guaranteed by the caller.
-        unsafe { self.prefetch_ranges(ordinal, &mut starts, &sizes, location, stream) }
+        let mut sizes: Vec<_> = ranges.iter().map(bytes).collect();
+        let (all, count) = (sizes.iter().sum(), ranges.len());
+        let (starts, sizes) = (starts.as_mut_ptr(), sizes.as_mut_ptr());
+        // One location, which applies from the first range on.
+        let (mut to, mut first) = (location.to_sys(), 0);
+        call.run(
+            On(ordinal),
+            // SAFETY: the arrays have the lengths given; the rest is guaranteed by the caller.
+            || unsafe { prefetch(starts, sizes, count, &mut to, &mut first, 1, 0, stream) },
+            || {
+                let text = format_args!("{all} bytes in {count} ranges to {location}");
+                Subject::new(text).bytes(all)
+            },
+        )
     }
 
     pub(crate) fn has_prefetch_batch(&self) -> bool {
