@@ -58,6 +58,7 @@ impl Observer for Writes {
     }
 }
 
+/// claim 37
 #[test]
 fn an_observer_sees_each_operation_and_may_use_the_library() {
     let (sim, device, stream) = simulated(Gpu::H200);
