@@ -71,12 +71,6 @@ impl Drop for Observing {
     }
 }
 
-impl std::fmt::Debug for Observing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Observing").finish_non_exhaustive()
-    }
-}
-
 /// Returns true if an observer or a subscriber of `tracing` may want to know.
 #[inline]
 pub(crate) fn is_heard() -> bool {
