@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_um_sys::locks::Mutex;
-use pyo3::exceptions::{PyAttributeError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
@@ -15,7 +15,7 @@ use um_backend::{
 
 use crate::array::Array;
 use crate::errors::{argument, of_python, text, without_lock};
-use crate::outside::{Outside, Words};
+use crate::outside::Outside;
 use crate::{create, dtype, interface, ops, outside};
 
 /// What a block does with the elements.
@@ -314,18 +314,18 @@ impl HostAccess {
         self.end(py, open)
     }
 
-    fn __getattr__(&self, py: Python<'_>, name: Words) -> PyResult<()> {
-        let found = format!("`numpy()` has no {}", name.0);
-        Err(of_python::<PyAttributeError>(
-            py,
-            &format!("{found}: {A_BLOCK}"),
-        ))
-    }
-
     fn __getitem__(&self, py: Python<'_>, _index: &Bound<'_, PyAny>) -> PyResult<()> {
         Err(of_python::<PyTypeError>(
             py,
             &format!("`numpy()` has no elements: {A_BLOCK}"),
+        ))
+    }
+
+    #[pyo3(signature = (*_choices))]
+    fn __array__(&self, py: Python<'_>, _choices: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(of_python::<PyTypeError>(
+            py,
+            &format!("`numpy()` is no array: {A_BLOCK}"),
         ))
     }
 
