@@ -1,7 +1,6 @@
 //! A device and its shared state.
 
 use crate::context::capability::Capabilities;
-use crate::context::capture;
 use crate::context::driver_state::DriverState;
 use crate::context::exclusion::Gate;
 use crate::context::non_concurrent::NonConcurrentAccess;
@@ -146,7 +145,6 @@ impl Device {
     /// Errors of `cudaDeviceSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        capture::refuse_device("Device::synchronize", self.state())?;
         self.handle.state.streams.synchronize()?;
         // What it finds on other devices may be in use.
         self.handle.state.reclaim.poll(Which::All);

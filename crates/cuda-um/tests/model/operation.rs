@@ -2,7 +2,7 @@
 //! modulo the streams, and a part is a share of the length. So every part of a sequence is also a sequence, and the output of
 //! `Debug` can be pasted as code.
 
-use cuda_um::{AccessPattern, Location};
+use cuda_um::{AccessPattern, Location, MemoryKind};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::ops::Range;
@@ -43,6 +43,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub fn memory(self) -> MemoryKind {
+        match self {
+            Self::Device | Self::DevicePool => MemoryKind::Device,
+            Self::Pinned | Self::PinnedPool => MemoryKind::Pinned,
+            _ => MemoryKind::Managed,
+        }
+    }
+
     /// The access pattern that is stated for it.
     pub fn pattern(self) -> Option<AccessPattern> {
         Some(match self {
@@ -336,7 +344,7 @@ fn writing() -> impl Strategy<Value = Writing> {
     ])
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+pub fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let slot = || 0..8_u8;
     let stream = || 0..12_u8;
