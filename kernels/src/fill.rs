@@ -40,7 +40,7 @@ impl Fill {
     /// If an element type has an alignment smaller than its size, `output` may begin at any address. If the address is not a
     /// multiple of the element's size, elements are stored byte by byte, which is slower.
     ///
-    /// In a capture, `value` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    /// In a capture, `value` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::graph::Recording::scalar)).
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffer on any stream.

@@ -34,7 +34,7 @@ impl Saxpy {
 
     /// Enqueues `y[i] = a * x[i] + y[i]`, rounded once, for `x [n]` and `y [n]`.
     ///
-    /// In a capture, `a` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    /// In a capture, `a` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::graph::Recording::scalar)).
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.

@@ -34,7 +34,7 @@ impl Scale {
 
     /// Enqueues `output[i] = input[i] * factor` for `input [n]` and `output [n]`.
     ///
-    /// In a capture, `factor` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::Recording::scalar)).
+    /// In a capture, `factor` is a [`constant`], or has a name ([`Recording::scalar`](cuda_um::graph::Recording::scalar)).
     ///
     /// # Ordering
     /// Stream-ordered: enqueued when this returns, after all earlier uses of the buffers on any stream.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
     BufferKind, DType, ErasedBuffer, HostBuffer, SharedRead, SharedWrite,
-    cuda_um::{HostOwned, HostOwnedMut},
+    cuda_um::buffer::{HostOwned, HostOwnedMut},
 };
 
 use crate::array::Array;

@@ -8,7 +8,7 @@ use crate::raw::{Kind, Memory, Raw};
 use crate::report::CaseReport;
 use anyhow::Result;
 use cuda_um::kernel::Arguments;
-use cuda_um::{DeviceBuffer, GraphExec, Stream, UnifiedBuffer, constant};
+use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, constant, graph::GraphExec};
 use serde_json::json;
 use std::rc::Rc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::measure::{Budget, Case, Round};
 use crate::raw::{Kind, Memory, Raw};
 use crate::report::{CaseReport, Kind as Who};
 use anyhow::Result;
-use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
+use cuda_um::{Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer, managed::PrefetchBatch};
 use std::time::Duration;
 
 pub(super) const MEASUREMENT: Measurement = Measurement {

@@ -1,6 +1,6 @@
 //! A kernel that runs until the test lets it end.
 
-use cuda_um::{Device, Kernel, KernelArg, LaunchConfig, Module, PinnedBuffer, Stream};
+use cuda_um::{Device, Kernel, LaunchConfig, Module, PinnedBuffer, Stream, kernel::KernelArg};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The kernel of `told.ptx`. The library does not know of its words, so they live as long as this value.

@@ -33,6 +33,7 @@ pub use crate::buffer::any::{Readable, Writable};
 pub use crate::buffer::export::Exported;
 pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};
+pub use crate::buffer::owned::{HostOwned, HostOwnedMut};
 #[doc(hidden)]
 pub use crate::buffer::read_at::read_into;
 pub use crate::buffer::read_at::{FileRead, ReadAt, Runs};

@@ -22,15 +22,15 @@
 //!
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`]; each is a [`Memory`].
-//! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`], [`HostOwned`].
+//! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`].
 //! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
 //! - Vectors and mapped files as buffers: [`UnifiedBuffer::from_vec`], [`UnifiedBuffer::map_file`]; what a device can: [`resource::UnifiedMemory`].
 //! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
-//! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`PrefetchBatch`].
-//! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`KernelArg`].
+//! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`managed::PrefetchBatch`].
+//! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`kernel::KernelArg`]. Recorded work: [`graph`].
 //!
 //! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
-//! libraries), [`buffer`] (results of methods of buffers), [`managed`] (where pages are), [`observe`] (code that is told of each operation).
+//! libraries), [`buffer`] (guards that own their buffer, results of methods), [`managed`] (where pages are), [`observe`] (code that is told of each operation).
 //!
 //! # Ordering
 //!
@@ -94,7 +94,6 @@ pub use unblock::{Contained, unblock};
 pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
 pub use buffer::memory::Memory;
-pub use buffer::owned::{HostOwned, HostOwnedMut};
 pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
@@ -111,13 +110,8 @@ pub use driver::advice::Advice;
 pub use driver::location::Location;
 pub use element::DeviceCopy;
 pub use error::{Error, ErrorKind, Result};
-pub use fork::check as check_fork;
-pub use graph::{Graph, GraphExec, Recording};
-pub use kernel::argument::KernelArg;
 pub use kernel::launch::LaunchConfig;
 pub use kernel::module::{Kernel, Module};
-pub use managed::batch::PrefetchBatch;
-pub use managed::hint::HintOutcome;
 pub use resource::kind::{MemoryKind, Oversubscription};
 pub use resource::placement::{AccessPattern, Placement};
 pub use resource::pool::{Pool, PoolOptions};

@@ -8,8 +8,9 @@ mod methods;
 pub(crate) mod prefetch;
 pub(crate) mod residency;
 
-pub use crate::managed::batch::Prefetched;
+pub use crate::managed::batch::{PrefetchBatch, Prefetched};
 pub use crate::managed::by_ordinal::MemoryAdvice;
 #[doc(hidden)]
 pub use crate::managed::by_ordinal::{location, not_managed};
+pub use crate::managed::hint::HintOutcome;
 pub use crate::managed::residency::RangeAttributes;

@@ -3,7 +3,7 @@
 use bytemuck::{NoUninit, Pod};
 
 /// A value that work takes, and what it is in a capture: a plain value, which a capture refuses, a [`constant`], or a named scalar
-/// ([`Recording::scalar`](crate::Recording::scalar)). Outside of captures it is the value.
+/// ([`Recording::scalar`](crate::graph::Recording::scalar)). Outside of captures it is the value.
 ///
 /// A function that takes `impl Into<Scalar<f32>>` accepts a plain `f32` as well:
 ///
@@ -94,7 +94,7 @@ impl<T> Scalar<T> {
 
 impl<T: NoUninit> Scalar<T> {
     /// The same scalar for a parameter of another type, bit by bit. Its name and the type that
-    /// [`GraphExec::set`](crate::GraphExec::set) takes stay.
+    /// [`GraphExec::set`](crate::graph::GraphExec::set) takes stay.
     ///
     /// # Panics
     ///

@@ -1,8 +1,8 @@
 //! Drops by a panic, on other threads and in every order: nothing is freed while in use, and nothing is leaked.
 
 use cuda_um::{
-    DeviceBuffer, HostMut, HostOwnedMut, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, Result, UnifiedBuffer,
+    DeviceBuffer, HostMut, MemoryKind, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Result,
+    UnifiedBuffer, buffer::HostOwnedMut,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, simulated};

@@ -6,7 +6,7 @@ use crate::report::AutoPrefetchStop;
 use crate::state::{Kind, Managed, Place, Session, managed, may_advise};
 use cuda_um::cost::Faults;
 use cuda_um::observe::Part;
-use cuda_um::{Location, PrefetchBatch, Result};
+use cuda_um::{Location, Result, managed::PrefetchBatch};
 use smallvec::SmallVec;
 
 impl Session {

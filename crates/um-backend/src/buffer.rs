@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use cuda_um::range::same_length;
 use cuda_um::{
-    Advice, Device, HintOutcome, HostMut, HostRef, Location, Stream, constant, host_vec,
+    Advice, Device, HostMut, HostRef, Location, Stream, constant, host_vec, managed::HintOutcome,
 };
 
 use crate::dtype::{DType, Element, dtype_of};

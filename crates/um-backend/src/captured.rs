@@ -2,7 +2,10 @@
 
 use bytemuck::NoUninit;
 use cuda_um::kernel::{Arguments, KernelArgs};
-use cuda_um::{GraphExec, Recording, Stream};
+use cuda_um::{
+    Stream,
+    graph::{GraphExec, Recording},
+};
 
 use crate::backend::CudaBackend;
 use crate::error::Result;
@@ -51,7 +54,7 @@ impl CudaBackend {
     /// # Errors
     /// The error of `step`. [`CudaError::Capture`](crate::CudaError::Capture) for a call that cannot be recorded: it names the call, and what to do
     /// (a plain value, a copy from or to a slice of the host, a wait, a host guard of what the step uses). As for [`Stream::capture`] and
-    /// [`cuda_um::Graph::instantiate`].
+    /// [`cuda_um::graph::Graph::instantiate`].
     #[doc(alias = "cudaStreamBeginCapture")]
     pub fn capture(&self, step: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<CapturedStep> {
         let (stream, mut holding) = (self.device().stream(), None);

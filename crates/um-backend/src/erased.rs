@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::ops::Range;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Device, Error, HintOutcome, Location, View, ViewMut, range};
+use cuda_um::{Advice, Device, Error, Location, View, ViewMut, managed::HintOutcome, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};

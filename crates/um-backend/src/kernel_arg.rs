@@ -3,8 +3,8 @@
 //! A launcher that is safe to call takes the view (`into_view`) and uses its length: `Buffer::len` is what the implementation says.
 
 use cuda_um::{
-    KernelArg, View, ViewMut,
-    kernel::{Arguments, ReadArg, WriteArg},
+    View, ViewMut,
+    kernel::{Arguments, KernelArg, ReadArg, WriteArg},
 };
 
 use crate::buffer::Buffer;

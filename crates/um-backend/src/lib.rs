@@ -60,8 +60,9 @@ struct Variance;
 pub use cuda_um;
 /// The buffers, guards and hints of the safe layer below.
 pub use cuda_um::{
-    Advice, Device, DeviceBuffer as CudaBuffer, HintOutcome, HostMut, HostRef, Location,
-    PinnedBuffer, PrefetchBatch, Stream, UnifiedBuffer, managed::MemoryAdvice,
+    Advice, Device, DeviceBuffer as CudaBuffer, HostMut, HostRef, Location, PinnedBuffer, Stream,
+    UnifiedBuffer,
+    managed::{HintOutcome, MemoryAdvice, PrefetchBatch},
 };
 /// The simulator: a CUDA runtime in software.
 #[cfg(feature = "sim")]

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use cuda_um::managed::not_managed;
 use cuda_um::{
-    Advice, HintOutcome, HostMut, HostRef, Location, MemoryKind, PinnedBuffer, Stream, host_vec,
-    range,
+    Advice, HostMut, HostRef, Location, MemoryKind, PinnedBuffer, Stream, host_vec,
+    managed::HintOutcome, range,
 };
 
 use crate::buffer::Buffer;

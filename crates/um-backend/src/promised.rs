@@ -1,7 +1,8 @@
 //! Names that users of this crate were promised, on each storage. They call the API of the other modules, which does not use them.
 
 use cuda_um::{
-    Capabilities, DeviceBuffer, HintOutcome, hints_by_ordinal, host_slices, managed::MemoryAdvice,
+    Capabilities, DeviceBuffer, hints_by_ordinal, host_slices,
+    managed::{HintOutcome, MemoryAdvice},
 };
 
 use crate::backend::CudaBackend;

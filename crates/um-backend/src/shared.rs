@@ -10,7 +10,12 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_um::{Advice, Device, HintOutcome, HostOwned, HostOwnedMut, Location, range};
+use cuda_um::{
+    Advice, Device, Location,
+    buffer::{HostOwned, HostOwnedMut},
+    managed::HintOutcome,
+    range,
+};
 
 #[cfg(doc)]
 use crate::buffer::Buffer;

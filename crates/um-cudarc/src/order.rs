@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::shared::SharedStream;
-use cuda_um::{DeviceCopy, KernelArg, UnifiedBuffer, ViewMut};
+use cuda_um::{DeviceCopy, UnifiedBuffer, ViewMut, kernel::KernelArg};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 /// Orders the buffer's uses before `work`, which enqueues waits and records of cudarc's events, and its later uses after it.

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::order::{Fence, ours_first, settle, theirs_first};
 use crate::shared::SharedStream;
 use cuda_um::{
-    Advice, DeviceCopy, HintOutcome, HostMut, HostRef, Location, Stream, UnifiedBuffer, ViewMut,
+    Advice, DeviceCopy, HostMut, HostRef, Location, Stream, UnifiedBuffer, ViewMut,
+    managed::HintOutcome,
 };
 use cudarc::driver::{
     CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, LaunchArgs,

@@ -6,7 +6,7 @@ use crate::order::enqueue;
 use crate::shared::SharedStream;
 use crate::slice::UnifiedSlice;
 use cuda_um::buffer::{FileRead, ReadAt, Runs};
-use cuda_um::{Device, DeviceBuffer, DeviceCopy, KernelArg, UnifiedBuffer, ViewMut};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, UnifiedBuffer, ViewMut, kernel::KernelArg};
 use cudarc::driver::{CudaSlice, CudaViewMut, DevicePtrMut};
 use std::ops::ControlFlow;
 use std::ptr::NonNull;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use um_backend::{
     Element, Result, SharedBuffer, SharedRead, SharedWrite,
-    cuda_um::{HostOwned, HostOwnedMut},
+    cuda_um::buffer::{HostOwned, HostOwnedMut},
 };
 
 use crate::error::Error;

@@ -38,7 +38,7 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 impl Running {
     fn take() -> Result<Self, ProfileError> {
         // A child has its parent's flag.
-        cuda_um::check_fork("a profiler").map_err(Box::new)?;
+        cuda_um::fork::check("a profiler").map_err(Box::new)?;
         match RUNNING.swap(true, Ordering::AcqRel) {
             true => Err(ProfileError::AlreadyRunning),
             false => Ok(Self(())),

@@ -4,8 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use um_backend::cuda_um::{
-    self, KernelArg, View, ViewMut,
-    kernel::{Arguments, ReadArg, WriteArg},
+    self, View, ViewMut,
+    kernel::{Arguments, KernelArg, ReadArg, WriteArg},
 };
 use um_backend::{CudaError, Element};
 

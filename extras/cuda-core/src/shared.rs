@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use cuda_core::{Context, DriverError, IntoResult, Stream, sys};
-use cuda_um::{Device, KernelArg, Runtime};
+use cuda_um::{Device, Runtime, kernel::KernelArg};
 use std::sync::Arc;
 
 /// A context of cuda-core and the device of cuda-um on the same GPU. A clone is the same pair.

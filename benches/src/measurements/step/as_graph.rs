@@ -4,7 +4,7 @@ use super::ours::{Ours, Temporary};
 use super::plan::{Op, Operations, Plan, SLOTS, Worker};
 use anyhow::{Context, Result};
 use cuda_um::kernel::Arguments;
-use cuda_um::{DeviceBuffer, GraphExec, UnifiedBuffer};
+use cuda_um::{DeviceBuffer, UnifiedBuffer, graph::GraphExec};
 
 /// A temporary that stays from step to step.
 pub(super) trait Kept: Temporary {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{HostOwned, Result, UnifiedBuffer};
+/// use cuda_um::{Result, UnifiedBuffer, buffer::HostOwned};
 /// use std::{ops::Deref, sync::Arc};
 ///
 /// struct Tensor(Arc<UnifiedBuffer<f32>>);
@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
 /// let buffer = std::sync::Arc::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
-/// let guard = cuda_um::HostOwned::new(buffer, |buffer| buffer.host()).unwrap();
+/// let guard = cuda_um::buffer::HostOwned::new(buffer, |buffer| buffer.host()).unwrap();
 /// std::thread::spawn(move || guard[0]);
 /// ```
 pub type HostOwned<T, B> = Kept<HostRef<'static, T>, Arc<B>>;
@@ -123,7 +123,7 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{HostOwnedMut, PinnedBuffer};
+/// use cuda_um::{PinnedBuffer, buffer::HostOwnedMut};
 ///
 /// let buffer = PinnedBuffer::from_slice(&device, &[1.0, 2.0])?;
 /// let mut data = HostOwnedMut::new(Box::new(buffer), |buffer| buffer.host_mut())?;
@@ -136,7 +136,7 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
 /// let buffer = Box::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
-/// let mut guard = cuda_um::HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
+/// let mut guard = cuda_um::buffer::HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
 /// std::thread::spawn(move || guard[0] = 1);
 /// ```
 pub type HostOwnedMut<T, B> = Kept<HostMut<'static, T>, Leaked<B>>;

@@ -46,10 +46,10 @@ impl LaunchConfig {
 impl Kernel {
     /// Enqueues the kernel on a stream ([`cuLaunchKernel`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html)).
     ///
-    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
+    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::kernel::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
     /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values: numbers, `bool`, arrays, other plain old data as
     /// [`ByValue`](crate::kernel::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time. In a capture each value is a
-    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`](crate::Recording::scalar)).
+    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`](crate::graph::Recording::scalar)).
     ///
     /// # Ordering
     ///

@@ -28,7 +28,7 @@ use std::ops::Range;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
+/// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer, managed::PrefetchBatch};
 ///
 /// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
 /// let stream = device.create_stream()?;

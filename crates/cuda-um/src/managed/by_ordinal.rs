@@ -136,7 +136,7 @@ macro_rules! hints_by_ordinal {
             pub fn prefetch_to_device(
                 &self,
                 device: Option<usize>,
-            ) -> $crate::Result<$crate::HintOutcome> {
+            ) -> $crate::Result<$crate::managed::HintOutcome> {
                 let $this = self;
                 let owner: Option<&$crate::Device> = $owner;
                 match owner {
@@ -151,7 +151,7 @@ macro_rules! hints_by_ordinal {
             ///
             /// The errors of `prefetch`.
             #[doc(alias = "cudaMemPrefetchAsync")]
-            pub fn prefetch_to_host(&self) -> $crate::Result<$crate::HintOutcome> {
+            pub fn prefetch_to_host(&self) -> $crate::Result<$crate::managed::HintOutcome> {
                 self.prefetch($crate::Location::Host)
             }
 
@@ -165,7 +165,7 @@ macro_rules! hints_by_ordinal {
                 &self,
                 advice: $crate::managed::MemoryAdvice,
                 device: Option<usize>,
-            ) -> $crate::Result<$crate::HintOutcome> {
+            ) -> $crate::Result<$crate::managed::HintOutcome> {
                 let $this = self;
                 let owner: Option<&$crate::Device> = $owner;
                 match owner {
@@ -196,7 +196,7 @@ macro_rules! advice_by_name {
         /// # Errors
         ///
         /// The errors of `advise`.
-        pub fn $name(&self $(, $device: usize)?) -> $crate::Result<$crate::HintOutcome> {
+        pub fn $name(&self $(, $device: usize)?) -> $crate::Result<$crate::managed::HintOutcome> {
             self.set_memory_advice($crate::managed::MemoryAdvice::$advice, $some $(($device))?)
         }
     )*};

@@ -1,7 +1,8 @@
 //! The memory of a unified buffer: chosen by its pattern and its size, or requested directly.
 
 use cuda_um::{
-    AccessPattern, Advice, Error, Location, Placement, PrefetchBatch, UnifiedBuffer, UnifiedOptions,
+    AccessPattern, Advice, Error, Location, Placement, UnifiedBuffer, UnifiedOptions,
+    managed::PrefetchBatch,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{calls, device, simulated, unpooled};

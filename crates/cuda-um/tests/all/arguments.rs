@@ -2,9 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    Device, DeviceBuffer, Error, Kernel, KernelArg, LaunchConfig, Module, Result, Stream,
-    UnifiedBuffer, View, ViewMut,
-    kernel::{Arguments, ByValue, KernelArgs, ReadArg, WriteArg},
+    Device, DeviceBuffer, Error, Kernel, LaunchConfig, Module, Result, Stream, UnifiedBuffer, View,
+    ViewMut,
+    kernel::{Arguments, ByValue, KernelArg, KernelArgs, ReadArg, WriteArg},
 };
 use cuda_um_testkit::{Add, device};
 

@@ -2,7 +2,7 @@
 
 use cuda_um::{
     Advice, Device, DeviceBuffer, Error, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    PrefetchBatch, RegisteredBuffer, UnifiedBuffer,
+    RegisteredBuffer, UnifiedBuffer, managed::PrefetchBatch,
 };
 use cuda_um_sim::{Fail, Sim};
 use cuda_um_sys::cudaError;

@@ -2,7 +2,8 @@
 
 use cuda_um::observe::{Observer, Op, Told, What, observe};
 use cuda_um::{
-    Advice, Device, DeviceBuffer, Error, Location, PrefetchBatch, Runtime, Stream, UnifiedBuffer,
+    Advice, Device, DeviceBuffer, Error, Location, Runtime, Stream, UnifiedBuffer,
+    managed::PrefetchBatch,
 };
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_testkit::watchdog::watch;

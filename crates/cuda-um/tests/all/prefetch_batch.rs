@@ -1,6 +1,8 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{Error, Location, MemoryKind, Pool, PoolOptions, PrefetchBatch, UnifiedBuffer};
+use cuda_um::{
+    Error, Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer, managed::PrefetchBatch,
+};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{Add, calls, checked, simulated, simulated_with};

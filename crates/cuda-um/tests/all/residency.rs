@@ -4,8 +4,8 @@ mod beside;
 mod driver;
 
 use cuda_um::{
-    Advice, Location, MemoryKind, Oversubscription, Pool, PoolOptions, PrefetchBatch, Stream,
-    UnifiedBuffer, UnifiedOptions, constant,
+    Advice, Location, MemoryKind, Oversubscription, Pool, PoolOptions, Stream, UnifiedBuffer,
+    UnifiedOptions, constant, managed::PrefetchBatch,
 };
 use cuda_um_sim::{Builder, CudaVersion, Gpu};
 use cuda_um_testkit::call::Calls;

@@ -4,7 +4,7 @@
 use cuda_um::resource::SystemMemory;
 use cuda_um::{
     Advice, Device, DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Placement, Pool,
-    PoolOptions, PrefetchBatch, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions,
+    PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer, UnifiedOptions, managed::PrefetchBatch,
 };
 use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_testkit::{Add, Checked, calls, message, on, open, simulated, simulated_with};

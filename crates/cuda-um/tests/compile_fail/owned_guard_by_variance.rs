@@ -1,6 +1,6 @@
 //! A guard without a lifetime of a borrowed buffer, whose lifetime subtyping would remove from the type of the owner.
 
-use cuda_um::{HostOwned, UnifiedBuffer};
+use cuda_um::{UnifiedBuffer, buffer::HostOwned};
 use std::sync::Arc;
 
 fn misuse<'x>(buffer: &'x UnifiedBuffer<u32>) -> HostOwned<u32, fn(&'static ())> {

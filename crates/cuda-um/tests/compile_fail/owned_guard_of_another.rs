@@ -1,6 +1,6 @@
 //! A guard that borrows from another buffer than the one that it owns.
 
-use cuda_um::{HostOwned, Result, UnifiedBuffer};
+use cuda_um::{Result, UnifiedBuffer, buffer::HostOwned};
 use std::sync::Arc;
 
 type Buffer = UnifiedBuffer<u32>;

@@ -1,6 +1,6 @@
 //! An owned host guard on another thread.
 
-use cuda_um::{HostOwned, Result, UnifiedBuffer};
+use cuda_um::{Result, UnifiedBuffer, buffer::HostOwned};
 use std::sync::Arc;
 
 fn misuse(buffer: Arc<UnifiedBuffer<u32>>) -> Result<()> {

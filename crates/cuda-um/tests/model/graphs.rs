@@ -6,7 +6,10 @@ use crate::operation::{Part, Recorded};
 use crate::replay::{Outcome, Replay, Slot, allowed, text};
 use crate::world::{STREAMS, Side};
 use cuda_um::kernel::Arguments;
-use cuda_um::{GraphExec, Recording, Stream, constant};
+use cuda_um::{
+    Stream, constant,
+    graph::{GraphExec, Recording},
+};
 use std::ops::Range;
 
 /// Work on the slots whose indices and ranges are known.

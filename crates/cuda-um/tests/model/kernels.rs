@@ -2,8 +2,8 @@
 #![allow(unsafe_code, reason = "launches the kernels of kernels.ptx")]
 
 use cuda_um::{
-    Device, Kernel, KernelArg, LaunchConfig, Module, Result, Scalar, Stream, View, ViewMut,
-    constant,
+    Device, Kernel, LaunchConfig, Module, Result, Scalar, Stream, View, ViewMut, constant,
+    kernel::KernelArg,
 };
 
 /// The kernels of one device.

@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::operation::{Advising, At, Part};
 use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
 use crate::world::is_refusal;
-use cuda_um::{Advice, PrefetchBatch, UnifiedBuffer};
+use cuda_um::{Advice, UnifiedBuffer, managed::PrefetchBatch};
 
 impl Replay<'_> {
     pub fn advise(&mut self, slot: u8, part: Part, advice: Advising, at: At) -> Outcome {

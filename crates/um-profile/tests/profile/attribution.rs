@@ -2,8 +2,8 @@
 
 use crate::alone::{alone, operations};
 use cuda_um::{
-    Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, PrefetchBatch,
-    UnifiedBuffer,
+    Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, UnifiedBuffer,
+    managed::PrefetchBatch,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, device, simulated, without_pools};

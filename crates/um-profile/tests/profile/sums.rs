@@ -2,8 +2,8 @@
 
 use crate::alone::{alone, sums};
 use cuda_um::{
-    Advice, Device, Error, HintOutcome, Location, Oversubscription, Stream, UnifiedBuffer,
-    UnifiedOptions,
+    Advice, Device, Error, Location, Oversubscription, Stream, UnifiedBuffer, UnifiedOptions,
+    managed::HintOutcome,
 };
 use cuda_um_sim::{Builder, CudaVersion, Gpu, Sim};
 use cuda_um_testkit::{Add, Checked, on, open};

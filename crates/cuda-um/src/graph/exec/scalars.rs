@@ -7,7 +7,7 @@ use bytemuck::NoUninit;
 use std::any::{TypeId, type_name};
 
 impl GraphExec {
-    /// Sets a named scalar ([`Recording::scalar`](crate::Recording::scalar)) in all recorded launches that take it, for later launches of this
+    /// Sets a named scalar ([`Recording::scalar`](crate::graph::Recording::scalar)) in all recorded launches that take it, for later launches of this
     /// executable graph.
     ///
     /// # Ordering

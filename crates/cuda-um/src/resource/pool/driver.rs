@@ -57,7 +57,7 @@ use std::sync::Arc;
 /// pool's device.
 ///
 /// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
-/// [`HintOutcome::NotApplied`](crate::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
+/// [`HintOutcome::NotApplied`](crate::managed::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
 ///
 /// # Statistics
 ///

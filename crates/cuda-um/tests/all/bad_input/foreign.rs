@@ -1,7 +1,7 @@
 //! Objects of another device or another runtime.
 
 use crate::bad_input::world::{cases, run};
-use cuda_um::{Event, LaunchConfig, Location, PrefetchBatch};
+use cuda_um::{Event, LaunchConfig, Location, managed::PrefetchBatch};
 
 macro_rules! streams {
     ($($name:literal $buffer:ident),*) => {$(

@@ -1,7 +1,7 @@
 //! Devices and NUMA nodes that do not exist.
 
 use crate::bad_input::world::{Made, World, cases, run, run_made};
-use cuda_um::{Advice, ErrorKind, Location, PrefetchBatch, Result, UnifiedBuffer};
+use cuda_um::{Advice, ErrorKind, Location, Result, UnifiedBuffer, managed::PrefetchBatch};
 use cuda_um_sim::CudaVersion;
 
 type Placed = fn(&mut World, Location) -> Result<()>;

@@ -1,8 +1,8 @@
 //! What this thread does at once in a capture, and recorded work on the same memory, do not mix: no launch would repeat the former.
 
 use cuda_um::{
-    DeviceBuffer, Error, HostOwnedMut, Location, PinnedBuffer, Result, Stream, UnifiedBuffer,
-    constant,
+    DeviceBuffer, Error, Location, PinnedBuffer, Result, Stream, UnifiedBuffer,
+    buffer::HostOwnedMut, constant,
 };
 use cuda_um_testkit::{device, is_concurrent};
 use std::sync::mpsc::{Sender, channel};

@@ -65,8 +65,8 @@ fn says(said: Option<String>, parts: &[&str]) {
 }
 
 fn list<'a>(
-    one: impl cuda_um::KernelArg + 'a,
-    other: impl cuda_um::KernelArg + 'a,
+    one: impl cuda_um::kernel::KernelArg + 'a,
+    other: impl cuda_um::kernel::KernelArg + 'a,
 ) -> Arguments<'a> {
     let mut list = Arguments::new();
     list.push(one);

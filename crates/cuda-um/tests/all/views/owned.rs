@@ -2,8 +2,8 @@
 
 use crate::views::on_each_gpu;
 use cuda_um::{
-    DeviceBuffer, HostOwned, HostOwnedMut, HostRef, PinnedBuffer, RegisteredBuffer, Result,
-    UnifiedBuffer,
+    DeviceBuffer, HostRef, PinnedBuffer, RegisteredBuffer, Result, UnifiedBuffer,
+    buffer::{HostOwned, HostOwnedMut},
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, simulated};

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::world::{Post, World};
 use cuda_um::{
-    Advice, DeviceBuffer, Devices, Location, MemoryKind, PinnedBuffer, Placement, Pool,
-    PrefetchBatch, Result, UnifiedBuffer, UnifiedOptions,
+    Advice, DeviceBuffer, Devices, Location, MemoryKind, PinnedBuffer, Placement, Pool, Result,
+    UnifiedBuffer, UnifiedOptions, managed::PrefetchBatch,
 };
 
 /// A managed buffer is prefetched from device to device, and each device uses it in turn.

@@ -3,8 +3,8 @@
 use super::{COUNT, pools::options};
 use crate::world::World;
 use cuda_um::{
-    AccessPattern, Advice, Location, MemoryKind, Pool, PrefetchBatch, Result, UnifiedBuffer,
-    UnifiedOptions,
+    AccessPattern, Advice, Location, MemoryKind, Pool, Result, UnifiedBuffer, UnifiedOptions,
+    managed::PrefetchBatch,
 };
 
 pub fn batch_prefetch(world: &World) -> Result<()> {

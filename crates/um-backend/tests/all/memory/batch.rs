@@ -1,7 +1,7 @@
 //! Prefetches of many buffers together.
 
 use um_backend::sim::Gpu;
-use um_backend::{Buffer, BufferKind, DType, Location, cuda_um::managed::PrefetchBatch};
+use um_backend::{Buffer, BufferKind, DType, Location, PrefetchBatch};
 
 use crate::support::on_preset;
 use crate::support::opaque::OpaqueBuffer;

@@ -3,7 +3,7 @@
 use um_backend::cuda_um::{Kernel, Module, kernel::KernelArgs};
 use um_backend::{
     Buffer, BufferKind, CapturedStep, CudaBuffer, CudaError, DType, HostBuffer, SharedBuffer,
-    cuda_um::{LaunchConfig, Recording, constant},
+    cuda_um::{LaunchConfig, constant, graph::Recording},
     kernels,
 };
 

@@ -5,7 +5,7 @@ use super::types::{TargetScalar, type_index};
 use super::{Buffers, CosineTopK, TopKShape};
 use crate::error::Result;
 use crate::metric::Metric;
-use cuda_um::{Kernel, KernelArg, LaunchConfig, Stream, View, ViewMut, constant};
+use cuda_um::{Kernel, LaunchConfig, Stream, View, ViewMut, constant, kernel::KernelArg};
 
 /// Threads of a block, and targets that it scores at a time.
 const THREADS: usize = 128;

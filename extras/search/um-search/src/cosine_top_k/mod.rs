@@ -18,8 +18,8 @@ use crate::error::Result;
 use crate::metric::Metric;
 use crate::workspace::{Held, Spare, Workspace};
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, KernelArg, Module, Stream, View, ViewMut, constant,
-    kernel::{ReadArg, WriteArg},
+    Device, DeviceBuffer, Kernel, Module, Stream, View, ViewMut, constant,
+    kernel::{KernelArg, ReadArg, WriteArg},
 };
 use few_kernels::{Few80, FewKernels};
 use std::mem::MaybeUninit;
