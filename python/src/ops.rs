@@ -83,7 +83,9 @@ pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> 
     array.work(py, |storage| {
         let mut target = storage.write()?;
         match overlap(span(&target), source.span()) {
-            true => target.bytes_mut().copy_from_host(HostBuffer::from_slice(source.bytes())?.as_slice()),
+            true => target
+                .bytes_mut()
+                .copy_from_host(HostBuffer::from_slice(source.bytes())?.as_slice()),
             false => target.bytes_mut().copy_from_host(source.bytes()),
         }
     })

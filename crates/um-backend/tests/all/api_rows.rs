@@ -36,7 +36,11 @@ fn open() {
         let opened = pollster::block_on(CudaBackend::initialize(config.clone()));
         let on_a_thread = || pollster::block_on(CudaBackend::initialize(config.clone()));
         let on_a_thread = std::thread::scope(|scope| scope.spawn(on_a_thread).join().unwrap());
-        for backend in [opened, on_a_thread, CudaBackend::initialize_blocking(config.clone())] {
+        for backend in [
+            opened,
+            on_a_thread,
+            CudaBackend::initialize_blocking(config.clone()),
+        ] {
             let backend = machine.keep(backend.unwrap());
             let is_simulated = machine.sim.is_some();
             let found = (backend.is_simulated(), backend.simulator().is_some());
@@ -90,7 +94,11 @@ fn ask() {
         assert_eq!(good, gpu != Gpu::Maxwell);
         assert_eq!(has(Integrated), gpu == Gpu::NoConcurrentAccess);
         assert_eq!(has(MemoryPools), gpu != Gpu::Maxwell);
-        for of_gh200 in [DirectHostAccess, PageableMemoryAccess, PageableUsesHostPageTables] {
+        for of_gh200 in [
+            DirectHostAccess,
+            PageableMemoryAccess,
+            PageableUsesHostPageTables,
+        ] {
             assert_eq!(has(of_gh200), gpu == Gpu::Gh200, "{of_gh200:?}");
         }
         let concurrent = !matches!(gpu, Gpu::Maxwell | Gpu::NoConcurrentAccess);
@@ -186,7 +194,9 @@ fn move_and_advise() {
             applied_if(concurrent, hint);
         }
         // Without concurrent access, a preferred location on the host is accepted.
-        buffer.set_memory_advice(SetPreferredLocation, None).unwrap();
+        buffer
+            .set_memory_advice(SetPreferredLocation, None)
+            .unwrap();
         if concurrent {
             let held = buffer.range_attributes().unwrap();
             let found = (held.preferred_location, &*held.accessed_by);

@@ -1,12 +1,7 @@
 //! Slices for the host, from any buffer, and owned by the caller.
 
 use um_backend::{
-<<<<<<< HEAD
     Buffer, BufferKind, HostMut, HostRef, Result,
-=======
-    Buffer, BufferKind, DType, HostMut, HostRef, Result, SharedBuffer,
-    cuda_um::buffer::HostOwnedMut,
->>>>>>> main
     memory::{BufferMemory, BufferMemoryMut},
 };
 

@@ -4,7 +4,7 @@ use cuda_um::ErrorKind;
 use cuda_um::sys::cudaError;
 use cuda_um_testkit::Checked;
 use um_backend::sim::{Builder, Fail, Gpu, Sim};
-use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, Sharded, Split};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaError, Sharded, Split};
 
 use crate::support::kernel::Double;
 use crate::support::on_each_preset;

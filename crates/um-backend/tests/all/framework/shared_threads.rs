@@ -40,10 +40,11 @@ fn a_thread_never_waits_for_its_own_guard() {
     );
     drop(read);
     // Also if it is the part of a task.
-    for write in [
-        all.write().unwrap().into_erased(),
-        pollster::block_on(all.write_async()).unwrap(),
-    ] {
+    for is_of_task in [false, true] {
+        let write = match is_of_task {
+            false => all.write().unwrap().into_erased(),
+            true => pollster::block_on(all.write_async()).unwrap(),
+        };
         for refused in [
             other.write().map(drop),
             other.read().map(drop),

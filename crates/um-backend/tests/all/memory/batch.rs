@@ -16,7 +16,9 @@ fn a_mixed_list_says_what_was_left_out() {
         let host = backend.create::<f64>(BufferKind::Host, 10).unwrap();
         let on_device = backend.create::<i32>(BufferKind::Cuda, 10).unwrap();
         let opaque = OpaqueBuffer::<f32>::new(10);
-        let other = backend.create_erased(BufferKind::Host, DType::U32, 9).unwrap();
+        let other = backend
+            .create_erased(BufferKind::Host, DType::U32, 9)
+            .unwrap();
         let mut batch = PrefetchBatch::new();
         batch.add(&*weights).add(&*host).add(&*on_device);
         batch.add(&opaque as &dyn Buffer<f32>).add::<f32>(&other);
