@@ -1,5 +1,6 @@
 //! The native part of the Python package `cuda_um`.
 
+mod allocator;
 mod array;
 mod backend;
 mod capsule;
@@ -31,6 +32,8 @@ mod _cuda_um {
     }
 
     #[pymodule_export]
+    use crate::allocator::{Allocator, Block};
+    #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]
     use crate::create::{array, empty, from_numpy, zeros};
@@ -47,7 +50,7 @@ mod _cuda_um {
     #[pymodule_export]
     use crate::profile::{Profile, profile};
     #[pymodule_export]
-    use crate::weights::load_file;
+    use crate::weights::{load_file, save_file};
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "the name in Python")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

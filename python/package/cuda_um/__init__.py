@@ -16,6 +16,7 @@ import atexit
 
 from . import _cuda_um
 from ._cuda_um import (
+    Allocator,
     Array,
     HostAccess,
     Profile,
@@ -31,6 +32,7 @@ from ._cuda_um import (
     pool_stats,
     profile,
     runtime_description,
+    save_file,
     synchronize,
     trim,
     zeros,
@@ -55,6 +57,7 @@ from ._errors import (
 atexit.register(_cuda_um._ends)
 
 __all__ = [
+    "Allocator",
     "ArgumentError",
     "Array",
     "DLPackError",
@@ -80,6 +83,7 @@ __all__ = [
     "pool_stats",
     "profile",
     "runtime_description",
+    "save_file",
     "synchronize",
     "trim",
     "zeros",

@@ -1,23 +1,18 @@
 //! Operands to slots: registers, constants that are filled before a warp runs, special registers.
 
 use super::{Binding, Decoder, LIMIT, Result};
-use crate::program::{Class, Constant, Slot, Special};
+use crate::program::{Class, Code, Constant, Slot, Special};
 use crate::syntax::{Operand, Text, Type};
 
 impl Decoder<'_> {
     pub(super) fn new_slot(&mut self, kind: Type) -> Result<Slot> {
-        let bits = if kind == Type::Pred {
-            1
-        } else {
-            kind.bytes() as u32 * 8
-        };
-        let class = match bits {
-            1 => Class::Pred,
-            64 => Class::Long,
-            _ => Class::Word,
-        };
+        let class = Class::of(kind.bits());
         let index = self.new_index(class)?;
-        Ok(Slot { class, index, bits })
+        Ok(Slot {
+            class,
+            index,
+            bits: kind.bits(),
+        })
     }
 
     pub(super) fn new_index(&mut self, class: Class) -> Result<u32> {
@@ -35,15 +30,11 @@ impl Decoder<'_> {
     }
 
     pub(super) fn temporary(&mut self, class: Class) -> Result<Slot> {
-        let bits = match class {
-            Class::Pred => 1,
-            Class::Word => 32,
-            Class::Long => 64,
-        };
+        let index = self.new_index(class)?;
         Ok(Slot {
             class,
-            index: self.new_index(class)?,
-            bits,
+            index,
+            bits: class.bits(),
         })
     }
 
@@ -76,36 +67,26 @@ impl Decoder<'_> {
     pub(super) fn target(&mut self, operand: &Operand) -> Result<Slot> {
         match operand {
             Operand::Name(name) => match self.lookup(*name)? {
-                Some((_, Some(slot))) => Ok(slot),
+                Some(Binding::Slot(slot)) => Ok(slot),
                 _ => self.bad(format!("`{}` is not a register", self.str(*name))),
             },
             _ => self.bad("a register is expected"),
         }
     }
 
-    /// A register to write, or a new one for `_`.
-    pub(super) fn target_or_sink(&mut self, operand: &Operand, class: Class) -> Result<Slot> {
-        if matches!(operand, Operand::Sink) {
-            self.temporary(class)
-        } else {
-            self.target(operand)
-        }
-    }
-
     pub(super) fn predicate(&mut self, name: Text) -> Result<Slot> {
         match self.lookup(name)? {
-            Some((_, Some(slot))) if slot.class == Class::Pred => Ok(slot),
+            Some(Binding::Slot(slot)) if slot.class == Class::Pred => Ok(slot),
             _ => self.bad(format!("`{}` is not a predicate", self.str(name))),
         }
     }
 
     /// A value of a type of `bits` bits.
     pub(super) fn source(&mut self, operand: &Operand, bits: u32) -> Result<Slot> {
-        let class = match bits {
-            1 => Class::Pred,
-            64 => Class::Long,
-            _ => Class::Word,
-        };
+        if bits > 64 {
+            return self.unsupported("an operand of this size");
+        }
+        let class = Class::of(bits);
         let float = |value: f64| {
             if bits == 64 {
                 value.to_bits()
@@ -163,50 +144,39 @@ impl Decoder<'_> {
 
     /// The value of a register, a special register, or the address of a variable.
     pub(super) fn value(&mut self, name: Text, offset: i64) -> Result<Slot> {
-        if let Some((binding, slot)) = self.lookup(name)? {
-            return match (binding, slot) {
-                (_, Some(slot)) if offset == 0 => Ok(slot),
-                (_, Some(_)) => self.bad("an offset to a register is only possible in an address"),
-                (Binding::Shared(base), _) => self.long_value(base.wrapping_add_signed(offset)),
-                (Binding::DynamicShared, _) => self.constant(
-                    Class::Long,
-                    64,
-                    Constant::DynamicShared {
-                        offset,
-                        generic: false,
-                    },
-                ),
-                (Binding::Local(base), _) => {
-                    self.long_value(u64::from(base).wrapping_add_signed(offset))
-                }
-                (Binding::Parameter(base), _) => {
-                    self.long_value(u64::from(base).wrapping_add_signed(offset))
-                }
-                (Binding::Memory(index), _) => {
-                    self.constant(Class::Long, 64, Constant::Variable { index, offset })
-                }
-                _ => self.bad("a register or variable is expected"),
-            };
+        let constant = match self.lookup(name)? {
+            Some(Binding::Slot(slot)) if offset == 0 => return Ok(slot),
+            Some(Binding::Slot(_)) => {
+                return self.bad("an offset to a register is only possible in an address");
+            }
+            Some(Binding::Shared(base)) => Some(Constant::Value(base.wrapping_add_signed(offset))),
+            Some(Binding::Local(base) | Binding::Parameter(base)) => {
+                Some(Constant::Value(u64::from(base).wrapping_add_signed(offset)))
+            }
+            Some(Binding::DynamicShared) => Some(Constant::DynamicShared {
+                offset,
+                generic: false,
+            }),
+            Some(Binding::Memory(index)) => Some(Constant::Variable { index, offset }),
+            Some(Binding::Register(_) | Binding::Family { .. }) | None => None,
+        };
+        if let Some(constant) = constant {
+            return self.constant(Class::Long, 64, constant);
         }
-        match self.special(self.str(name)) {
+        let text = self.str(name);
+        let mut functions = self.module.tree().functions.iter();
+        match self.special(text) {
             Some((special, bits)) if offset == 0 => {
                 let class = if bits == 64 { Class::Long } else { Class::Word };
                 self.constant(class, bits, special)
             }
-            _ if self
-                .module
-                .tree()
-                .functions
-                .iter()
-                .any(|function| self.str(function.name) == self.str(name)) =>
-            {
+            _ if functions.any(|function| self.str(function.name) == text) => {
                 self.unsupported("the address of a function")
             }
-            _ if self.str(name).starts_with('%') => self.unsupported(format!(
-                "the register `{}`, which is not declared",
-                self.str(name)
-            )),
-            _ => self.bad(format!("`{}` is not declared", self.str(name))),
+            _ if text.starts_with('%') => {
+                self.unsupported(format!("the register `{text}`, which is not declared"))
+            }
+            _ => self.bad(format!("`{text}` is not declared")),
         }
     }
 
@@ -253,18 +223,17 @@ impl Decoder<'_> {
         Some((Constant::Special(special), 32))
     }
 
-    /// A predicate as a source, and whether it is negated.
-    pub(super) fn condition(&mut self, operand: &Operand) -> Result<(Slot, bool)> {
+    /// A predicate as a source.
+    pub(super) fn condition(&mut self, operand: &Operand) -> Result<Slot> {
         match operand {
-            Operand::Name(name) => Ok((self.predicate(*name)?, false)),
-            Operand::Not(name) => Ok((self.predicate(*name)?, true)),
-            Operand::Integer(value) => Ok((
-                self.constant(Class::Pred, 1, Constant::Value(u64::from(*value != 0)))?,
-                false,
-            )),
+            Operand::Name(name) => self.predicate(*name),
+            Operand::Not(name) => {
+                let (p, negated) = (self.predicate(*name)?, self.temporary(Class::Pred)?);
+                self.emit(Code::Logic, negated.index, p.index, p.index, 0b0011);
+                Ok(negated)
+            }
+            Operand::Integer(_) => self.source(operand, 1),
             _ => self.bad("a predicate is expected"),
         }
     }
-
-    // ---- code ----
 }

@@ -45,7 +45,7 @@ pub(super) fn copy_within(
         let part = [view.part(Access::Write)];
         let op = Op::new(What::Copy, device, &part).in_capture(InCapture::Refuses(BY_HOST));
         stream.admit(&op)?;
-        return op.run(None, || {
+        return op.run(("copy_within", true), || {
             view.into_host_mut()?.copy_within(from, to);
             Ok(())
         });
@@ -57,7 +57,7 @@ pub(super) fn copy_within(
             let device = stream.device();
             let kind = MemoryKind::Device;
             let mut memory = default::allocate(&device, kind, bytes.min(THROUGH))?;
-            memory.set_label(Label::of::<u8>("copy_within", Location::caller()));
+            memory.set_label(Label::new(|| ("copy_within", "u8", 1), Location::caller()));
             Some(memory)
         }
     };

@@ -69,7 +69,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let (at, held) = (NonNull::from(elements), Box::new(mapping));
         // SAFETY: the mapping does not move while the buffer owns it. It is never written.
         let mut buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
-        buffer.raw = buffer.raw.read_only();
+        buffer.raw.is_read_only = true;
         Ok(buffer)
     }
 }

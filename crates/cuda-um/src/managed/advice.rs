@@ -54,14 +54,15 @@ impl<T> View<'_, T> {
         raw.track_advice(&addresses, number, location);
         let is_whole = bytes.len() == raw.bytes();
         let part = [self.part(Access::Move)];
-        let advised = Op::new(What::Advise(advice), device, &part).run(None, || {
-            // SAFETY: the range was checked, and is within this buffer's live managed memory.
-            unsafe {
-                device
-                    .api()
-                    .advise(device.ordinal(), addresses, number, location)
-            }
-        });
+        let advised =
+            Op::new(What::Advise(advice), device, &part).run(("cudaMemAdvise", true), || {
+                // SAFETY: the range was checked, and is within this buffer's live managed memory.
+                unsafe {
+                    device
+                        .api()
+                        .advise(device.ordinal(), addresses, number, location)
+                }
+            });
         let pages = &raw.pages;
         match advised {
             Err(Error::NotSupported { what, have, .. })

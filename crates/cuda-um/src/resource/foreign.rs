@@ -58,11 +58,9 @@ impl Foreign {
             drop(owner);
             Ok(None)
         });
-        let allocation = Allocation::new(Arc::new(imported), address, self.bytes).of(device);
-        Ok(match self.is_read_only {
-            true => allocation.read_only(),
-            false => allocation,
-        })
+        let mut allocation = Allocation::new(Arc::new(imported), address, self.bytes).of(device);
+        allocation.is_read_only = self.is_read_only;
+        Ok(allocation)
     }
 
     /// Compares the range with the properties that CUDA reports.

@@ -6,7 +6,6 @@ use crate::context::tracker::Access;
 use crate::models::checker::{model, preempted};
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::Uses;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
@@ -44,6 +43,7 @@ fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) 
     stream.submit(&op, |_| work(stream, number)).unwrap();
 }
 
+/// claim 2
 #[test]
 fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
     preempted(3, || {
@@ -71,6 +71,7 @@ fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
     });
 }
 
+/// claim 2
 #[test]
 fn a_write_comes_after_a_read_that_was_repeated_beside_another() {
     model(|| {
@@ -89,6 +90,7 @@ fn a_write_comes_after_a_read_that_was_repeated_beside_another() {
     });
 }
 
+/// claim 2
 #[test]
 fn writes_of_two_parts_by_threads_are_both_tracked() {
     model(|| {
@@ -165,6 +167,7 @@ fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
     });
 }
 
+/// claim 2
 #[test]
 fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
     model(|| {
@@ -175,8 +178,7 @@ fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
         enqueue(&buffer, &second, Access::Read, 2);
         // The device goes on while the block changes hands.
         let device = thread::spawn(move || first.synchronize().unwrap());
-        let left = buffer.in_flight.take().into_left();
-        buffer.in_flight = Uses::of(left);
+        buffer.in_flight.retire();
         enqueue(&buffer, &third, Access::Write, 3);
         assert!(comes_after(&third, 1) && comes_after(&third, 2));
         device.join().unwrap();

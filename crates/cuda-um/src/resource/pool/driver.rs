@@ -13,14 +13,13 @@ use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block, Uses};
+use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
 use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cuda_um_sys::{RuntimeVersion, cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr};
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -122,38 +121,33 @@ const LIMITS_SINCE: RuntimeVersion = RuntimeVersion::new(12, 2);
 /// Refuses a runtime or a device without such pools.
 fn check(device: &Device, kind: MemoryKind, options: &PoolOptions) -> Result<()> {
     let (state, version) = (device.state(), device.api().version());
+    let what = format!("{kind} in a pool of the driver");
     let is_managed = kind == MemoryKind::Managed;
-    let mut what = format!("{kind} in a pool of the driver");
     if is_managed {
         state.check_managed_memory()?;
         state.check_concurrent_access(|| what.clone())?;
     }
-    let mut needs = match is_managed {
-        true => {
-            format!("CUDA {SINCE}, memory pools, and concurrent managed access of every device")
-        }
-        false => "memory pools".to_owned(),
-    };
-    let have = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
-        needs = "managed memory or device memory".to_owned();
-        kind.to_string()
+    let (needs, have) = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
+        ("managed memory or device memory", kind.to_string())
     } else if is_managed && version < SINCE {
-        device.api().version_text()
+        ("CUDA 13.0", device.api().version_text())
     } else if is_managed && state.is_gated {
-        "a device of this runtime that does not have it".to_owned()
+        let have = "a device of this runtime that does not have it".to_owned();
+        ("concurrent managed access of every device", have)
     } else if !state.capabilities.memory_pools {
         let (ordinal, name) = (device.ordinal(), device.name());
-        format!("device {ordinal} ({name}), which has no memory pools")
+        let have = format!("device {ordinal} ({name}), which has no memory pools");
+        ("memory pools", have)
     } else if options.limit_bytes.is_some() && (is_managed || version < LIMITS_SINCE) {
-        what += " with PoolOptions::limit_bytes";
-        needs = format!("device memory and CUDA {LIMITS_SINCE}");
-        match is_managed {
-            true => kind.to_string(),
-            false => device.api().version_text(),
-        }
+        let have = format!("{kind}, {}", device.api().version_text());
+        (
+            "device memory and CUDA 12.2 for PoolOptions::limit_bytes",
+            have,
+        )
     } else {
         return Ok(());
     };
+    let needs = needs.to_owned();
     Err(Error::NotSupported { what, needs, have })
 }
 
@@ -169,7 +163,7 @@ struct Driver {
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
-    raw: ManuallyDrop<Owned<MemPool>>,
+    raw: Owned<MemPool>,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
     /// The number of buffers.
@@ -213,7 +207,7 @@ impl Driver {
             },
             stream,
             options,
-            raw: ManuallyDrop::new(raw),
+            raw,
             managed_limit,
             buffers: AtomicUsize::new(0),
             has_given: AtomicBool::new(false),
@@ -248,19 +242,25 @@ impl Driver {
         self.buffers.fetch_add(1, Ordering::Relaxed);
         // The driver does not tell where the pages of a former owner are.
         let block = Block::new(Address::shared(pointer), bytes);
-        let (uses, stream) = (Uses::of(None), self.stream.inner());
+        let stream = self.stream.inner();
         // Numbered after it was enqueued, so this covers the allocation.
         let seq = stream.submitted();
-        uses.record(stream, seq, Access::Write, &mut Finished::new());
+        let mut finished = Finished::new();
+        block
+            .in_flight
+            .record(stream, seq, Access::Write, &mut finished);
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let device = Some(self.device.clone());
-        Ok(Allocation::of_block(owner, device, block, uses))
+        Ok(Allocation::of_block(owner, device, block))
     }
 
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
     fn op(&self) -> Op<'_> {
         let op = Op::new(What::Allocate, &self.device, &[]);
-        op.untold().in_capture(InCapture::Ignores)
+        Op {
+            is_told: false,
+            ..op.in_capture(InCapture::Ignores)
+        }
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
@@ -380,20 +380,20 @@ impl Owner for Driver {
         self.discharge(block);
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
         let (api, ordinal, _) = self.call();
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
-        self.discharge(block);
+        self.discharge(&block);
         Ok(None)
     }
 
     /// Enqueues the free after the uses.
     unsafe fn release(&self, released: Released<'_>) {
-        let (buffer, bytes) = (released.buffer, released.block.bytes);
+        let buffer = released.buffer;
         let mut is_ordered = false;
         let enqueued = self.stream.submit(&self.op(), |stream| {
-            for used in &released.uses.before(Access::Write) {
+            for used in &released.block.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
@@ -402,16 +402,12 @@ impl Owner for Driver {
             unsafe { api.free_async(ordinal, released.block.address.host, stream) }
         });
         match enqueued {
-            Ok(()) => {
-                self.discharge(&released.block);
-                crate::telemetry::debug!(buffer, bytes, "free in order");
-            }
+            Ok(()) => self.discharge(&released.block),
             // CUDA refused the free. The memory may or may not be freed, so it stays counted.
             Err(error) if is_ordered => {
                 crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
             }
-            Err(error) => {
-                crate::telemetry::debug!(buffer, %error, "not freed in order");
+            Err(_) => {
                 // SAFETY: guaranteed by the caller; nothing was freed.
                 unsafe { released.free_when_idle() };
             }
@@ -421,34 +417,30 @@ impl Owner for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let is_over = fork::is_over();
-        let has_given = !is_over && self.has_given.load(Ordering::Acquire);
-        let is_theirs = has_given && {
-            let (api, ordinal, pool) = self.call();
-            // SAFETY: the pool is live; the attribute has 64 bits.
-            !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0))
-        };
-        // SAFETY: the handle is not used again.
-        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        if is_over {
-            // Then the drop of the handle does nothing, either.
-            return;
-        }
-        if is_theirs {
-            // The other owners free memory of this pool later, so it stays.
-            drop(raw.kept());
-            return;
-        }
-        let stream = Arc::clone(self.stream.inner());
-        let seq = stream.submitted();
-        // Memory whose frees are pending could not be released, so the frees are waited for.
-        let mut frees = smallvec::smallvec![Use { stream, seq }];
-        if has_given {
-            // The other owners' frees may be enqueued on any stream.
-            let stream = StreamInner::unknown(&self.traits.device);
-            let seq = stream.number();
-            frees.push(Use { stream, seq });
-        }
-        self.device.destroy_after(frees, raw);
+        fork::released(|| {
+            let has_given = self.has_given.load(Ordering::Acquire);
+            let is_theirs = has_given && {
+                let (api, ordinal, pool) = self.call();
+                // SAFETY: the pool is live; the attribute has 64 bits.
+                !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0))
+            };
+            let raw = self.raw.take();
+            if is_theirs {
+                // The other owners free memory of this pool later, so it stays.
+                drop(raw.kept());
+                return;
+            }
+            self.device.destroy_after(raw, || {
+                // Memory whose frees are pending could not be released, so the frees are waited for.
+                let stream = self.stream.inner();
+                let mut frees = smallvec::smallvec![Use::of(stream, stream.submitted())];
+                if has_given {
+                    // The other owners' frees may be enqueued on any stream.
+                    let stream = StreamInner::unknown(&self.traits.device);
+                    frees.push(Use::of(&stream, stream.number()));
+                }
+                frees
+            });
+        });
     }
 }
