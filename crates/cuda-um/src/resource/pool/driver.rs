@@ -418,7 +418,7 @@ impl Owner for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         fork::released(|| {
-            let has_given = *self.has_given.get_mut();
+            let has_given = self.has_given.load(Ordering::Acquire);
             let is_theirs = has_given && {
                 let (api, ordinal, pool) = self.call();
                 // SAFETY: the pool is live; the attribute has 64 bits.
