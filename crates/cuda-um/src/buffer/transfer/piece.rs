@@ -89,18 +89,20 @@ pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device.own_stream()?;
     let pieces = &Transfers::of(op.device.state()).pieces;
     if copy.bytes <= LARGEST && !pieces.is_off.load(Ordering::Relaxed) {
-        let (others, own) = pieces.all.split_at(shard::own::<PIECES>());
-        let copied = own.iter().chain(others).find_map(|exclusive| {
-            exclusive.with(|piece| {
+        let own = shard::own::<PIECES>();
+        for number in own..own + PIECES {
+            let copied = pieces.all[number % PIECES].with(|piece| {
                 if piece.is_none() {
                     *piece = Piece::new(op.device.state());
                 }
                 // SAFETY: the caller's promise.
                 Some(unsafe { piece.as_mut()?.copy(pieces, stream, op, copy) })
-            })
-        });
-        if let Some(Some(copied)) = copied {
-            return copied;
+            });
+            match copied {
+                None => {}
+                Some(None) => break,
+                Some(Some(copied)) => return copied,
+            }
         }
     }
     // SAFETY: the caller's promise.
