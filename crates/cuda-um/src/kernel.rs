@@ -12,4 +12,3 @@ pub(crate) mod module;
 pub use crate::kernel::argument::{ByValue, KernelArg, KernelArgs, ReadArg, WriteArg};
 pub use crate::kernel::arguments::Arguments;
 pub use crate::kernel::foreign::ForeignWork;
-pub use crate::kernel::module::KernelAttributes;

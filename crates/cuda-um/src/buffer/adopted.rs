@@ -33,10 +33,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
-    /// # Ordering
-    ///
-    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
-    ///
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed) for the copy. The vector is lost after an error.
@@ -111,10 +107,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Memory::of_raw(self.raw)
     }
 
-    /// Waits for work that writes, and returns the elements of system memory. A failure of that work is only logged: the elements then have
-    /// unspecified values. In a child made by `fork`, which has a copy of the memory, there is no such work.
-    ///
-    /// For buffers of the CPU in um-backend, whose slices are no guards.
+    /// Waits for work that writes, and returns the elements of system memory, for buffers of the CPU in um-backend. A failure of that work is
+    /// only logged: the elements then have unspecified values. In a child made by `fork`, which has a copy of the memory, there is no such work.
     #[doc(hidden)]
     pub fn system_slice(&self) -> &[T] {
         assert!(

@@ -120,53 +120,38 @@ impl Slot {
 
     /// Selects what a launch got for this memory, and says what is wrong with it.
     pub(super) fn check<'p>(&self, part: &Part<'p>) -> Result<Part<'p>> {
-        let used = &self.used;
-        let (given, needed) = (&part.bytes, &used.bytes);
-        let reason = match given.start <= needed.start && needed.end <= given.end {
-            false => format!(
-                "the graph uses the bytes {}..{} of it: pass a view that has them, or the whole buffer",
-                needed.start, needed.end
-            ),
-            true if used.writes && !part.access.is_write() => {
-                "the graph writes it: pass `&mut buffer` or a `ViewMut`".to_owned()
-            }
-            true => {
-                let access = if used.writes {
-                    part.access
-                } else {
-                    Access::Read
-                };
-                return Ok(Part {
-                    access,
-                    ..part.clone()
-                });
-            }
-        };
-        let access = if part.access.is_write() {
-            "to write"
-        } else {
-            "to read"
-        };
-        Err(Error::InvalidArgument {
-            what: "an argument of a graph's launch",
-            value: format!(
-                "{}, bytes {}..{}, {access}",
-                self.memory.title, given.start, given.end
-            ),
-            reason,
-        })
+        let (given, needed, writes) = (&part.bytes, &self.used.bytes, self.used.writes);
+        let may_write = part.access.is_write();
+        if given.start <= needed.start && needed.end <= given.end && (may_write || !writes) {
+            let access = if writes { part.access } else { Access::Read };
+            return Ok(Part {
+                access,
+                ..part.clone()
+            });
+        }
+        let access = if may_write { "to write" } else { "to read" };
+        Err(self.needs(format!(
+            "{}, bytes {}..{}, {access}",
+            self.memory.title, given.start, given.end
+        )))
     }
 
     /// The error of a launch without the memory.
-    #[cold]
     pub(super) fn missing(&self, given: usize) -> Error {
-        let used = &self.used;
-        let (how, bytes) = (if used.writes { "&mut" } else { "&" }, &used.bytes);
+        self.needs(format!("{given} buffers without {}", self.memory.title))
+    }
+
+    #[cold]
+    fn needs(&self, value: String) -> Error {
+        let (how, bytes) = (
+            if self.used.writes { "&mut " } else { "&" },
+            &self.used.bytes,
+        );
         Error::InvalidArgument {
             what: "the arguments of a graph's launch",
-            value: format!("{given} buffers without {}", self.memory.title),
+            value,
             reason: format!(
-                "the graph uses its bytes {}..{}: pass `{how} buffer`",
+                "the graph uses its bytes {}..{}: pass `{how}buffer`",
                 bytes.start, bytes.end
             ),
         }

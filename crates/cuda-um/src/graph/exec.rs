@@ -72,10 +72,8 @@ impl GraphExec {
     /// Enqueues all work of the graph on a stream, with one call
     /// ([`cudaGraphLaunch`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html)).
     ///
-    /// `buffers` are the buffers that the recorded work uses, as for [`Kernel::launch`](crate::Kernel::launch): `&buffer` (or a
-    /// [`View`](crate::View)) for those that it only reads, `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for those that it writes. Each must have
-    /// the memory that was recorded, all bytes that the work uses; their order is free (that of the first uses is the fastest). Other buffers, and
-    /// values, are ignored. [`Arguments`](crate::kernel::Arguments) is for more than 16.
+    /// `buffers` are the buffers that the recorded work uses, as for [`Kernel::launch`](crate::Kernel::launch), to read or to write. Each must
+    /// have the memory that was recorded, all bytes that the work uses; their order is free. Other buffers, and values, are ignored.
     ///
     /// # Ordering
     ///
@@ -83,8 +81,8 @@ impl GraphExec {
     /// earlier launches of the same executable graph. Host guards, later work and the drops of the buffers are ordered after it.
     ///
     /// Before it, on the same stream: recorded advice, at the first launch; then one prefetch for the managed memory that may have left the
-    /// graph's device since the last launch (after an access of the host, for example), because a graph that faults is slow. It is left out for
-    /// buffers with advice of the program, and while host guards of the buffer live. A prefetch that was recorded names another place.
+    /// graph's device, or the place of a recorded prefetch, since the last launch. It is left out for buffers with advice of the program, and
+    /// while host guards of the buffer live.
     ///
     /// # Errors
     ///

@@ -3,9 +3,8 @@
 use crate::buffer::any::{Readable, Writable};
 use crate::buffer::in_place::InPlace;
 use crate::buffer::view::{View, ViewMut};
-use crate::context::capture::{self, refused};
 use crate::context::tracker::Access;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::arguments::{Arguments, Kind};
 use crate::scalar::{Role, Scalar};
 use bytemuck::NoUninit;
@@ -109,17 +108,9 @@ pub trait WriteArg<T>: KernelArg {
     message = "`{Self}` is not a list of arguments of a kernel",
     note = "the arguments are a tuple of at most 16, such as `(&mut buffer, 1u32)` or `(&mut buffer,)`, or `Arguments`"
 )]
-pub trait KernelArgs: Collect {}
-
-pub(super) use sealed::Collect;
-
-mod sealed {
-    use super::*;
-
-    pub trait Collect {
-        #[doc(hidden)]
-        fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
-    }
+pub trait KernelArgs {
+    #[doc(hidden)]
+    fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
 }
 
 impl<'a> Arguments<'a> {
@@ -132,7 +123,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-impl Collect for Arguments<'_> {
+impl KernelArgs for Arguments<'_> {
     fn collect<R>(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R> {
         match self.error.take() {
             None => launch(&mut self),
@@ -140,7 +131,6 @@ impl Collect for Arguments<'_> {
         }
     }
 }
-impl KernelArgs for Arguments<'_> {}
 
 /// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example.
 ///
@@ -173,34 +163,11 @@ impl<T: NoUninit> KernelArg for Scalar<T> {
         let kind = match self.role() {
             Role::Plain => Kind::PLAIN,
             Role::Constant => Kind::CONSTANT,
-            Role::Named { capture, index } => {
-                arguments.takes_scalars_of(capture)?;
-                kind_of(capture, index)?
-            }
+            Role::Named { capture, index } => arguments.named(capture, index)?,
         };
         arguments.push_value(&self.value(), kind);
         Ok(())
     }
-}
-
-pub(super) fn of_another_capture() -> Error {
-    refused(
-        "a launch with a named scalar of another capture",
-        "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
-    )
-}
-
-/// What a named scalar is in the capture of this thread.
-#[cold]
-fn kind_of(capture: u64, index: u32) -> Result<Kind> {
-    let Some(current) = capture::current() else {
-        return Ok(Kind::PLAIN);
-    };
-    if current.id() != capture {
-        return Err(of_another_capture());
-    }
-    current.check_scalar(index)?;
-    Ok(Kind::named(index))
 }
 
 /// The kinds of arguments, with what each adds to the list.
@@ -256,17 +223,9 @@ arrays! {
 }
 
 macro_rules! numbers {
-    ($($value:ty)*) => {$(
-        impl KernelArg for $value {
-            #[inline]
-            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-            where
-                Self: 'a,
-            {
-                ByValue(self).pass(arguments)
-            }
-        }
-    )*};
+    ($($of:ty)*) => {
+        kinds! { $([] $of: |value, list| list.push_value(&value, Kind::PLAIN);)* }
+    };
 }
 numbers!(bool u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64);
 #[cfg(feature = "half")]
@@ -286,7 +245,7 @@ macro_rules! tuples {
 }
 macro_rules! tuple {
     ($($argument:ident)*) => {
-        impl<$($argument: KernelArg),*> Collect for ($($argument,)*) {
+        impl<$($argument: KernelArg),*> KernelArgs for ($($argument,)*) {
             #[allow(non_snake_case, unused_variables, reason = "one variable for each type, and none for no arguments")]
             fn collect<Out>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<Out>) -> Result<Out> {
                 let mut arguments = Arguments::new();
@@ -295,7 +254,6 @@ macro_rules! tuple {
                 launch(&mut arguments)
             }
         }
-        impl<$($argument: KernelArg),*> KernelArgs for ($($argument,)*) {}
     };
 }
 tuples!(A B C D E F G H I J K L M N O P);

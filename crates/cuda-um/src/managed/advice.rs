@@ -16,31 +16,35 @@ use std::ops::Range;
 const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and Pool have it (memory of a DriverPool takes prefetches)";
 
 impl<T> View<'_, T> {
-    pub(super) fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
-        let (raw, bytes) = (self.raw, self.bytes());
-        let device = raw.device();
-        if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
-            && location.is_numa()
-        {
-            return Err(Error::InvalidArgument {
-                what: "the location of accessed-by advice",
-                value: location.to_string(),
-                reason: "it is a processor: the host or a device".to_owned(),
-            });
-        }
-        if !raw.migrates() && raw.bytes() > 0 {
-            return Err(Error::NotSupported {
+    fn check_advice(&self, advice: Advice) -> Result<()> {
+        let raw = self.raw;
+        match advice {
+            Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location)
+                if location.is_numa() =>
+            {
+                Err(Error::InvalidArgument {
+                    what: "the location of accessed-by advice",
+                    value: location.to_string(),
+                    reason: "it is a processor: the host or a device".to_owned(),
+                })
+            }
+            _ if !raw.migrates() && raw.bytes() > 0 => Err(Error::NotSupported {
                 what: format!("{advice:?} for {}", raw.title()),
                 needs: "managed memory".to_owned(),
                 have: self.kind_in_words(),
-            });
+            }),
+            _ => {
+                let (_, location) = advice.to_sys();
+                let runtime = raw.device().runtime();
+                runtime.check_migration_to(location, "advice")
+            }
         }
-        let (number, location) = advice.to_sys();
-        device.runtime().check_migration_to(location, "advice")?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if capture::advise(&self.part(Access::Move), advice) {
+    }
+
+    pub(super) fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
+        self.check_advice(advice)?;
+        let (raw, bytes) = (self.raw, self.bytes());
+        if bytes.is_empty() || capture::advise(&self.part(Access::Move), advice) {
             return Ok(());
         }
         if advice == Advice::SetReadMostly {
@@ -49,32 +53,22 @@ impl<T> View<'_, T> {
                 used.wait()?;
             }
         }
-        let addresses = raw.address_range(&bytes);
+        let (device, addresses) = (raw.device(), raw.address_range(&bytes));
         // Record the advice before the call: a call that fails half-way must be undone as well.
+        let (number, location) = advice.to_sys();
         raw.track_advice(&addresses, number, location);
-        let is_whole = bytes.len() == raw.bytes();
         let part = [self.part(Access::Move)];
-        let advised = Op::new(What::Advise(advice), device, &part).run(None, || {
+        let mut advised = Op::new(What::Advise(advice), device, &part).run(None, || {
             // SAFETY: the range was checked, and is within this buffer's live managed memory.
-            unsafe {
-                device
-                    .api()
-                    .advise(device.ordinal(), addresses, number, location)
-            }
+            unsafe { device.advise_addresses(addresses, advice) }
         });
-        let pages = &raw.pages;
-        match advised {
-            Err(Error::NotSupported { what, have, .. })
-                if raw.traits().can_give || raw.traits().is_imported =>
-            {
-                return Err(Error::NotSupported {
-                    what,
-                    needs: NEEDS.to_owned(),
-                    have,
-                });
-            }
-            advised => advised?,
+        if let Err(Error::NotSupported { needs, .. }) = &mut advised
+            && (raw.traits().can_give || raw.traits().is_imported)
+        {
+            *needs = NEEDS.to_owned();
         }
+        advised?;
+        let (pages, is_whole) = (&raw.pages, bytes.len() == raw.bytes());
         match advice {
             Advice::SetReadMostly if is_whole => pages.set_read_mostly(true),
             Advice::SetReadMostly => {}

@@ -22,7 +22,6 @@ pub(crate) struct Foreign {
     /// The alignment of the elements.
     pub(crate) alignment: usize,
     pub(crate) kind: MemoryKind,
-    pub(crate) is_read_only: bool,
 }
 
 impl Foreign {
@@ -58,11 +57,7 @@ impl Foreign {
             drop(owner);
             Ok(None)
         });
-        let allocation = Allocation::new(Arc::new(imported), address, self.bytes).of(device);
-        Ok(match self.is_read_only {
-            true => allocation.read_only(),
-            false => allocation,
-        })
+        Ok(Allocation::new(Arc::new(imported), address, self.bytes).of(device))
     }
 
     /// Compares the range with the properties that CUDA reports.

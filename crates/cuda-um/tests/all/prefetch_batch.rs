@@ -30,14 +30,12 @@ fn sixty_four_buffers_of_a_pool_take_one_call() {
         buffer.host_mut().unwrap()[0] += index as u32;
     }
     sim.clear_trace();
-    let all: Vec<_> = buffers.iter().rev().collect();
-    assert_eq!(
-        PrefetchBatch::from_iter(all)
-            .prefetch_on(&device, &stream)
-            .unwrap()
-            .calls,
-        1
-    );
+    let mut batch = PrefetchBatch::new();
+    buffers.iter().rev().for_each(|buffer| {
+        batch.add(buffer);
+    });
+    assert_eq!(batch.prefetch_on(&device, &stream).unwrap().calls, 1);
+    drop(batch);
     assert_eq!(prefetches(&sim), 1);
     stream.synchronize().unwrap();
     sim.reset_counters();
@@ -115,7 +113,7 @@ fn errors_are_those_of_a_prefetch() {
     assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
     let (_old, old, _) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
-    let batch = PrefetchBatch::from_iter([&buffer]);
-    let prefetched = batch.prefetch(Location::Host).unwrap();
+    let prefetched = PrefetchBatch::new().add(&buffer).prefetch(Location::Host);
+    let prefetched = prefetched.unwrap();
     assert!(prefetched.calls == 0 && !prefetched.outcome.is_applied());
 }

@@ -32,7 +32,7 @@ fn an_export_runs_after_our_work_and_before_later_work() {
             .unwrap();
         // SAFETY: no guard lives.
         let exported = unsafe { buffer.export_mut(&theirs) }.unwrap();
-        assert_eq!(exported.size_bytes(), LEN);
+        assert_eq!(exported.as_view().len(), LEN);
         their_fill(sim, &theirs, exported.as_mut_ptr().unwrap(), LEN / 2, 100);
         assert!(Arc::get_mut(&mut buffer).is_none());
         exported.returned_on(&theirs).unwrap();
@@ -55,7 +55,7 @@ fn each_kind_can_be_exported_to_be_read() {
         ),
         (
             on_device.export(&stream).unwrap(),
-            on_device.as_device_ptr(),
+            on_device.as_ptr(),
             on_device.as_view().kind(),
         ),
         (
@@ -65,10 +65,11 @@ fn each_kind_can_be_exported_to_be_read() {
         ),
     ];
     for (exported, address, kind) in exports {
-        assert_eq!(exported.as_ptr(), address.cast());
-        assert_eq!((exported.size_bytes(), exported.kind()), (40, kind));
-        assert!(exported.is_read_only() && exported.as_mut_ptr().is_none());
-        assert_eq!(exported.device().ordinal(), device.ordinal());
+        let view = exported.as_view();
+        assert_eq!(view.as_ptr(), address.cast());
+        assert_eq!((view.len(), view.kind()), (40, kind));
+        assert!(exported.as_mut_ptr().is_none());
+        assert_eq!(view.device().ordinal(), device.ordinal());
         // It can be sent, and outlives its buffer's handle.
         std::thread::spawn(move || drop(exported)).join().unwrap();
     }
@@ -288,8 +289,8 @@ fn a_read_only_import_can_be_exported_only_to_be_read() {
     device.synchronize().unwrap();
     let address = std::ptr::NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
     // SAFETY: the owner keeps the memory, and nothing writes it.
-    let ours = unsafe { UnifiedBuffer::from_foreign_read_only(&device, address, 100, theirs) };
-    let ours = Arc::new(ours.unwrap());
+    let ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 100, theirs) };
+    let ours = Arc::new(ours.unwrap().read_only());
     drop(ours.export(&stream).unwrap());
     // SAFETY: it is refused.
     let refused = unsafe { ours.export_mut(&stream) };

@@ -75,7 +75,7 @@ fn the_owner_of_memory_stays_while_work_uses_it() {
     let theirs = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
     let mut other = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
-    let address = pointer(theirs.as_device_ptr());
+    let address = pointer(theirs.as_ptr());
     // SAFETY: as above.
     let idle =
         unsafe { DeviceBuffer::from_foreign(&device, address, 1000, (theirs, counted)) }.unwrap();
@@ -108,7 +108,7 @@ fn a_wrong_type_device_extent_or_alignment_is_refused() {
         unsafe { UnifiedBuffer::from_foreign(&device, pointer(address), len, ()) }
     };
     refused(
-        import(on_device.as_device_ptr(), 4),
+        import(on_device.as_ptr(), 4),
         &["device memory", "managed memory"],
     );
     refused(
@@ -119,7 +119,7 @@ fn a_wrong_type_device_extent_or_alignment_is_refused() {
         // SAFETY: as above.
         unsafe { DeviceBuffer::from_foreign(&device, pointer(address), len, ()) }
     };
-    let error = device_memory(elsewhere.as_device_ptr(), 4).unwrap_err();
+    let error = device_memory(elsewhere.as_ptr(), 4).unwrap_err();
     assert!(
         matches!(
             error,
@@ -131,12 +131,12 @@ fn a_wrong_type_device_extent_or_alignment_is_refused() {
         ),
         "{error}"
     );
-    let error = device_memory(on_device.as_device_ptr(), 1001).unwrap_err();
+    let error = device_memory(on_device.as_ptr(), 1001).unwrap_err();
     assert!(error.to_string().contains("4004 bytes long"), "{error}");
     assert!(error.to_string().contains("4000 bytes there"), "{error}");
-    let error = device_memory(on_device.as_device_ptr().wrapping_add(1), 1000).unwrap_err();
+    let error = device_memory(on_device.as_ptr().wrapping_add(1), 1000).unwrap_err();
     assert!(error.to_string().contains("3996 bytes there"), "{error}");
-    let odd = on_device.as_device_ptr().wrapping_byte_add(2);
+    let odd = on_device.as_ptr().wrapping_byte_add(2);
     let error = device_memory(odd, 4).unwrap_err();
     assert!(error.to_string().contains("multiples of 4"), "{error}");
     let (counted, drops) = owner();
@@ -146,7 +146,7 @@ fn a_wrong_type_device_extent_or_alignment_is_refused() {
     assert_eq!(drops(), 1);
     drop(on_device);
     device.runtime().reclaim().unwrap();
-    let freed = import(elsewhere.as_device_ptr(), usize::MAX / 2);
+    let freed = import(elsewhere.as_ptr(), usize::MAX / 2);
     assert!(matches!(freed, Err(Error::TooLarge { .. })));
 }
 
@@ -155,7 +155,7 @@ fn freed_memory_is_refused() {
     let (_sim, device, _) = simulated(Gpu::H200);
     let memory = cuda_um::resource::DeviceMemory::new(&device);
     let buffer = DeviceBuffer::<u32>::zeroed_in(&memory, 1000).unwrap();
-    let address = pointer(buffer.as_device_ptr());
+    let address = pointer(buffer.as_ptr());
     buffer.close().unwrap();
     // SAFETY: it is refused.
     let error = unsafe { DeviceBuffer::from_foreign(&device, address, 1000, ()) }.unwrap_err();
@@ -191,8 +191,8 @@ fn each_write_to_a_read_only_import_is_an_error_before_any_call() {
     device.synchronize().unwrap();
     let address = pointer(theirs.as_ptr());
     // SAFETY: the owner keeps the memory, and nothing writes it.
-    let mut ours =
-        unsafe { UnifiedBuffer::from_foreign_read_only(&device, address, 1000, theirs) }.unwrap();
+    let ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, theirs) };
+    let mut ours = ours.unwrap().read_only();
     let same = UnifiedBuffer::<u32>::zeroed(&device, 8).unwrap();
     device.synchronize().unwrap();
     sim.clear_trace();
@@ -252,7 +252,7 @@ fn an_owner_of_memory_that_panics_breaks_nothing() {
         let (counted, drops) = owner();
         let theirs = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
         device.synchronize().unwrap();
-        let address = pointer(theirs.as_device_ptr());
+        let address = pointer(theirs.as_ptr());
         let owner = (Bomb(counted), theirs);
         // SAFETY: the owner keeps the memory, and nothing else uses it.
         let mut ours = unsafe { DeviceBuffer::from_foreign(&device, address, 100, owner) }.unwrap();

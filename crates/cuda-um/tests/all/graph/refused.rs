@@ -88,10 +88,13 @@ fn launches_without_the_recorded_memory() {
         "{missing}"
     );
     let read = told(exec.launch(&stream, (&source, &target)));
-    assert!(read.contains("the graph writes it"), "{read}");
+    assert!(
+        read.contains("to read") && read.ends_with("pass `&mut buffer`"),
+        "{read}"
+    );
     let short = told(exec.launch(&stream, (&source, target.view_mut(1..).unwrap())));
     assert!(
-        short.contains("bytes 4..40") && short.contains("the bytes 0..40 of it"),
+        short.contains("bytes 4..40, to write") && short.contains("its bytes 0..40"),
         "{short}"
     );
     let mut like = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();

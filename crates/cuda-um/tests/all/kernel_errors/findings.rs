@@ -145,7 +145,7 @@ fn a_kernel_that_leaves_its_argument_within_a_slab_is_an_error() {
     }
     let said = pair(READ_FIRST, |device, launch| {
         let data = DeviceBuffer::<u32>::zeroed(device, 2).unwrap();
-        launch(list(data.as_device_ptr() as u64 + 2, &data));
+        launch(list(data.as_ptr() as u64 + 2, &data));
     });
     says(said, &["the address is no multiple of 4"]);
 }

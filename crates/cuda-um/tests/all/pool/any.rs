@@ -114,7 +114,7 @@ impl Buffer {
     pub fn address(&self) -> usize {
         match self {
             Self::Unified(it) => it.as_ptr().addr(),
-            Self::Device(it) => it.as_device_ptr().addr(),
+            Self::Device(it) => it.as_ptr().addr(),
             Self::Pinned(it) => it.as_ptr().addr(),
         }
     }

@@ -9,7 +9,7 @@ fn views_name_their_memory() {
     on_each_gpu(|_, device, _| {
         let mut buffer = DeviceBuffer::<u32>::zeroed(device, 10).unwrap();
         let id = buffer.id();
-        let start = buffer.as_device_ptr();
+        let start = buffer.as_ptr();
         let view = buffer.view(3..5).unwrap();
         assert_eq!((view.kind(), view.buffer_id()), (MemoryKind::Device, id));
         assert_eq!(view.kind_in_words(), "device memory");
