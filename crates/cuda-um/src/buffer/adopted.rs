@@ -10,7 +10,6 @@ use crate::context::drain::drain_or_abort;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::fork;
-use crate::label::Name;
 use crate::resource::block::Uses;
 use crate::resource::existing::Existing;
 use crate::resource::location::Place;
@@ -77,9 +76,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             ))
         })?;
         buffer.raw.chosen = Some(Chosen::adopted(options.pattern, origin));
-        if let Some(name) = options.name {
-            buffer.raw.set_name(Name::Static(name));
-        }
         buffer.advise_as_chosen()?;
         Ok(buffer)
     }

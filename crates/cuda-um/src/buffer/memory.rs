@@ -12,7 +12,7 @@ use crate::context::capture;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::label::{Label, Name};
+use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -99,7 +99,7 @@ impl<T, K: Kind> Memory<T, K> {
 
     /// Sets the buffer's name for traces; the default is its type and length.
     pub fn set_name(&mut self, name: impl Into<Arc<str>>) {
-        self.raw.set_name(Name::Shared(name.into()));
+        self.raw.set_name(name.into());
     }
 
     /// Returns the name that was set.

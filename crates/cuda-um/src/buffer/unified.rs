@@ -5,7 +5,6 @@ use crate::buffer::kind::{Owned, Unified};
 use crate::buffer::memory::Memory;
 use crate::context::device::Device;
 use crate::error::Result;
-use crate::label::Name;
 use crate::range;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::memory_resource::Allocate;
@@ -60,7 +59,6 @@ pub struct UnifiedOptions {
     oversubscription: Oversubscription,
     pub(super) placement: Placement,
     pub(super) pattern: AccessPattern,
-    pub(super) name: Option<&'static str>,
 }
 
 impl UnifiedOptions {
@@ -68,13 +66,6 @@ impl UnifiedOptions {
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;
-        self
-    }
-
-    /// Sets the buffer's name for traces, as [`UnifiedBuffer::set_name`].
-    #[must_use]
-    pub fn name(mut self, name: &'static str) -> Self {
-        self.name = Some(name);
         self
     }
 
@@ -163,7 +154,6 @@ impl<T> UnifiedBuffer<T> {
             oversubscription,
             placement,
             pattern,
-            name,
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let (oversubscribes, kind) = (oversubscription == Oversubscription::Allowed, chosen.kind);
@@ -175,9 +165,6 @@ impl<T> UnifiedBuffer<T> {
         });
         if let Ok(buffer) = &mut made {
             buffer.raw.chosen = Some(chosen);
-            if let Some(name) = name {
-                buffer.raw.set_name(Name::Static(name));
-            }
         }
         made
     }

@@ -282,27 +282,23 @@ view!(ViewMut);
 fn check_cast<T: DeviceCopy, U: DeviceCopy>(view: View<'_, T>) -> Result<()> {
     const { element::assert_element::<U>() };
     let (bytes, width, alignment) = (view.size_bytes(), size_of::<U>(), align_of::<U>());
-    let refused = |reason| {
-        Err(Error::InvalidArgument {
-            what: "the element type of a view",
-            value: std::any::type_name::<U>().to_owned(),
-            reason,
-        })
-    };
-    if !bytes.is_multiple_of(width) {
-        return refused(format!(
-            "the view has {bytes} bytes, which is no multiple of {width}"
-        ));
-    }
-    if bytes > 0 && !view.address().addr().is_multiple_of(alignment) {
-        return refused(format!(
+    let reason = if !bytes.is_multiple_of(width) {
+        format!("the view has {bytes} bytes, which is no multiple of {width}")
+    } else if bytes > 0 && !view.address().addr().is_multiple_of(alignment) {
+        format!(
             "the view begins at byte {} of buffer {}, at address {:p}, and the alignment is {alignment}",
             view.start,
             view.raw.id(),
             view.address()
-        ));
-    }
-    Ok(())
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidArgument {
+        what: "the element type of a view",
+        value: std::any::type_name::<U>().to_owned(),
+        reason,
+    })
 }
 
 impl<T> Clone for View<'_, T> {

@@ -10,9 +10,8 @@ use crate::kernel::module::Loaded;
 use crate::resource::allocation::Allocation;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaGraph_t;
-use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{Ordering, fence};
 
 pub(super) struct Contents {
     // Before the memory and the modules that it refers to. Only one thread may use it at a time.
@@ -22,12 +21,7 @@ pub(super) struct Contents {
     pub(super) kernels: Vec<KernelNode>,
     pub(super) others: usize,
     pub(super) scalars: Vec<NamedScalar>,
-    /// True while an executable graph has the memory that belongs to the graph.
-    is_taken: AtomicBool,
 }
-
-/// The contents of an executable graph. No other one has the memory that belongs to them: each launch has exclusive access to it.
-pub(super) struct Taken(Arc<Contents>);
 
 /// One piece of memory that the work uses.
 pub(super) struct Slot {
@@ -61,21 +55,23 @@ impl Contents {
             kernels,
             others,
             scalars,
-            is_taken: AtomicBool::new(false),
         }
     }
 
-    /// Takes the contents for an executable graph, until the result is dropped.
-    pub(super) fn take(self: &Arc<Self>) -> Result<Taken> {
+    /// A handle for an executable graph, which has the memory that belongs to the graph alone: each launch has exclusive access to it. The caller
+    /// holds the lock of `graph`, so that no other thread takes one meanwhile.
+    pub(super) fn take(self: &Arc<Self>) -> Result<Arc<Self>> {
         let has_memory = self.slots.iter().any(|slot| slot.kept.is_some());
-        // Acquire and release: the launches of one executable graph, and their uses of the memory, are before those of the next one.
-        if has_memory && self.is_taken.swap(true, Ordering::AcqRel) {
+        // One handle is that of the graph itself.
+        if has_memory && Arc::strong_count(self) > 1 {
             return Err(Error::Busy {
                 what: "the graph".to_owned(),
                 by: "another executable graph has the buffers that were dropped in the capture: drop it, capture again, or make these buffers before the capture".to_owned(),
             });
         }
-        Ok(Taken(Arc::clone(self)))
+        // The drop of a handle releases: the launches of one executable graph, and their uses of the memory, are before those of the next one.
+        fence(Ordering::Acquire);
+        Ok(Arc::clone(self))
     }
 
     /// The kernels stay loaded until these launches are complete.
@@ -89,20 +85,6 @@ impl Contents {
                 module.in_flight.inherit(launches);
             }
         }
-    }
-}
-
-impl Deref for Taken {
-    type Target = Arc<Contents>;
-
-    fn deref(&self) -> &Arc<Contents> {
-        &self.0
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.0.is_taken.store(false, Ordering::Release);
     }
 }
 

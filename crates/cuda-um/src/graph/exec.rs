@@ -12,7 +12,7 @@ use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::Result;
 use crate::fork;
-use crate::graph::contents::{Contents, Taken};
+use crate::graph::contents::Contents;
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::launch::elsewhere;
 use crate::sync::outside;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The kernels, and the memory that belongs to the graph, stay until its last launch is complete. A drop does not wait.
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
-    contents: Taken,
+    contents: Arc<Contents>,
     raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
     /// The departures of the neighbours of each slot's memory before the last launch.
     departures: Vec<u64>,
@@ -45,12 +45,13 @@ pub struct GraphExec {
 
 impl GraphExec {
     pub(super) fn of(contents: &Arc<Contents>) -> Result<Self> {
-        let taken = contents.take()?;
         let (device, ordinal) = (&contents.device, contents.device.ordinal());
-        let raw = {
+        let (taken, raw) = {
             let graph = contents.graph.lock();
+            let taken = contents.take()?;
             // SAFETY: the graph is live, and the lock keeps other threads off.
-            unsafe { device.api().graph_instantiate(ordinal, graph.raw()) }?
+            let raw = unsafe { device.api().graph_instantiate(ordinal, graph.raw()) }?;
+            (taken, raw)
         };
         // SAFETY: the object is new.
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };

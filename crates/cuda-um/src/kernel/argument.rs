@@ -1,7 +1,8 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Readable, Writable};
+use crate::buffer;
 use crate::buffer::in_place::InPlace;
+use crate::buffer::memory::Memory;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
@@ -54,55 +55,6 @@ pub trait KernelArg: Sized {
         Self: 'a;
 }
 
-/// An argument that a kernel reads as an array of `T`: `&` of any buffer or view, or a [`View`].
-///
-/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
-///
-/// ```
-/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, constant, kernel::{ReadArg, WriteArg}};
-///
-/// /// The caller passes buffers or views of every kind.
-/// fn square(kernel: &Kernel, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
-///     let (input, output) = (input.into_view()?, output.into_view_mut()?);
-///     assert_eq!(input.len(), output.len());
-///     let config = LaunchConfig::linear(input.len(), 256);
-///     // SAFETY: thread i reads element i of the input, if there is one, and writes element i of the output.
-///     unsafe { kernel.launch(stream, config, (input, output, constant(input.len()))) }
-/// }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "a kernel cannot read `{Self}` as an array of `{T}`",
-    note = "pass `&buffer` or a `View` of a buffer of `{T}`"
-)]
-pub trait ReadArg<T>: KernelArg {
-    /// Returns the elements that the kernel reads.
-    ///
-    /// # Errors
-    ///
-    /// A kernel cannot use the argument.
-    fn into_view<'a>(self) -> Result<View<'a, T>>
-    where
-        Self: 'a;
-}
-
-/// An argument that a kernel reads and writes as an array of `T`: `&mut` of any buffer or `ViewMut`, or a [`ViewMut`].
-///
-/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
-#[diagnostic::on_unimplemented(
-    message = "a kernel cannot write `{Self}` as an array of `{T}`",
-    note = "pass `&mut buffer` or a `ViewMut` of a buffer of `{T}`"
-)]
-pub trait WriteArg<T>: KernelArg {
-    /// Returns the elements that the kernel reads and writes.
-    ///
-    /// # Errors
-    ///
-    /// A kernel cannot use the argument.
-    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
-    where
-        Self: 'a;
-}
-
 /// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`]).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of arguments of a kernel",
@@ -132,25 +84,7 @@ impl KernelArgs for Arguments<'_> {
     }
 }
 
-/// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example.
-///
-/// Numbers, `bool` and arrays need no wrapper.
-///
-/// ```
-/// use bytemuck::{Pod, Zeroable};
-/// use cuda_um::kernel::{Arguments, ByValue};
-///
-/// #[derive(Clone, Copy, Pod, Zeroable)]
-/// #[repr(C)]
-/// struct Layout {
-///     offset: u64,
-///     strides: [u64; 4],
-/// }
-///
-/// let mut arguments = Arguments::new();
-/// arguments.push(ByValue(Layout { offset: 0, strides: [64, 16, 4, 1] }));
-/// assert_eq!(arguments.len(), 1);
-/// ```
+/// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example. Numbers, `bool` and arrays need no wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByValue<T>(pub T);
 
@@ -190,36 +124,17 @@ macro_rules! kinds {
 kinds! {
     [T: NoUninit] ByValue<T>: |value, list| list.push_value(&value.0, Kind::PLAIN);
     [T: NoUninit, const N: usize] [T; N]: |values, list| list.push_bytes(bytemuck::cast_slice(&values), Kind::PLAIN);
-    [M: Readable] &M: |memory, list| memory.as_view().pass(list)?;
-    [M: Writable] &mut M: |memory, list| memory.as_view_mut().pass(list)?;
+    [T, K: buffer::kind::Kind] &Memory<T, K>: |memory, list| memory.as_view().pass(list)?;
+    [T, K: buffer::kind::Kind] &mut Memory<T, K>: |memory, list| memory.as_view_mut().pass(list)?;
+    [T] &View<'_, T>: |view, list| (*view).pass(list)?;
+    [T] &ViewMut<'_, T>: |view, list| view.as_view().pass(list)?;
+    [T] &mut ViewMut<'_, T>: |view, list| view.as_view_mut().pass(list)?;
     [T] View<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Read);
     [T] ViewMut<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Write);
     [T] InPlace<'_, T>: |view, list| {
         let (raw, bytes, access) = view.raw_part();
         list.push_buffer(raw, bytes, access);
     };
-}
-
-/// What a kernel reads or writes as an array.
-macro_rules! arrays {
-    ($([$($generics:tt)*] $trait:ident for $of:ty: $into:ident -> $view:ident, |$argument:ident| $value:expr;)*) => {$(
-        impl<$($generics)*> $trait<T> for $of {
-            fn $into<'a>(self) -> Result<$view<'a, T>>
-            where
-                Self: 'a,
-            {
-                let $argument = self;
-                Ok($value)
-            }
-        }
-    )*};
-}
-
-arrays! {
-    [T, M: Readable<Element = T>] ReadArg for &M: into_view -> View, |memory| memory.as_view();
-    [T] ReadArg for View<'_, T>: into_view -> View, |view| view;
-    [T, M: Writable<Element = T>] WriteArg for &mut M: into_view_mut -> ViewMut, |memory| memory.as_view_mut();
-    [T] WriteArg for ViewMut<'_, T>: into_view_mut -> ViewMut, |view| view;
 }
 
 macro_rules! numbers {

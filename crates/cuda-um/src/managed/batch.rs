@@ -4,6 +4,7 @@
 #[cfg(all(test, not(cuda_um_loom)))]
 mod properties;
 
+use crate::buffer::array::ReadArg;
 #[cfg(doc)]
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::op::{Op, What};
@@ -12,7 +13,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places, is_there};
 use crate::resource::allocation::Allocation;
@@ -107,22 +107,6 @@ impl<'a> PrefetchBatch<'a> {
     /// Returns true if the batch has no ranges.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
-    }
-
-    /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the first buffer's device.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`prefetch_on`](Self::prefetch_on).
-    #[doc(alias = "cudaMemPrefetchBatchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
-        match self.parts.first() {
-            Some(first) => self.prefetch_on(location, first.device().own_stream()?),
-            None => Ok(Prefetched {
-                calls: 0,
-                outcome: HintOutcome::Applied,
-            }),
-        }
     }
 
     /// Prefetches all ranges to a location, on a stream

@@ -115,13 +115,15 @@ impl<T> UnifiedBuffer<T> {
         }
         let version = self.device().api().version();
         let tells_nodes = (version.major, version.minor) >= (12, 2);
-        let one = |attribute| self.attribute(attribute, 1).map(|values| values[0]);
+        let bytes = 0..self.size_bytes();
+        let one = |attribute| self.attribute(&bytes, attribute, 1).map(|values| values[0]);
         let location = |[ordinal, kind, id]: [Attribute; 3]| match tells_nodes {
             true => Ok(Location::from_sys(one(kind)? as u32, one(id)?)),
             false => one(ordinal).map(Location::from_ordinal),
         };
         let most = self.device().runtime().device_count()? + 1;
-        let accessed_by = self.attribute(Attribute::cudaMemRangeAttributeAccessedBy, most)?;
+        let accessed_by = Attribute::cudaMemRangeAttributeAccessedBy;
+        let accessed_by = self.attribute(&bytes, accessed_by, most)?;
         Ok(RangeAttributes {
             read_mostly: one(Attribute::cudaMemRangeAttributeReadMostly)? != 0,
             preferred_location: location([
@@ -140,14 +142,15 @@ impl<T> UnifiedBuffer<T> {
         })
     }
 
-    /// An attribute of the whole buffer.
-    fn attribute(&self, attribute: Attribute, count: usize) -> Result<Vec<i32>> {
+    pub(super) fn attribute(
+        &self,
+        bytes: &Range<usize>,
+        attribute: Attribute,
+        count: usize,
+    ) -> Result<Vec<i32>> {
         let mut values = vec![NO_DEVICE; count];
-        let (device, addresses) = (
-            self.device(),
-            self.raw.address_range(&(0..self.size_bytes())),
-        );
-        // SAFETY: the range is this buffer's managed memory. Accessed-by takes any number of values, the other attributes take one.
+        let (device, addresses) = (self.device(), self.raw.address_range(bytes));
+        // SAFETY: the range is within this buffer's managed memory. Accessed-by takes any number of values, the other attributes take one.
         unsafe {
             device
                 .api()

@@ -111,9 +111,10 @@ fn errors_are_those_of_a_prefetch() {
     let (_foreign, _, foreign) = checked(Sim::builder());
     let error = batch.prefetch_on(&device, &foreign).unwrap_err();
     assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
-    let (_old, old, _) = simulated(Gpu::NoConcurrentAccess);
+    let (_old, old, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
-    let prefetched = PrefetchBatch::new().add(&buffer).prefetch(Location::Host);
+    let mut batch = PrefetchBatch::new();
+    let prefetched = batch.add(&buffer).prefetch_on(Location::Host, &stream);
     let prefetched = prefetched.unwrap();
     assert!(prefetched.calls == 0 && !prefetched.outcome.is_applied());
 }

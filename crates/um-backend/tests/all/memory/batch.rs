@@ -72,8 +72,9 @@ fn every_machine_answers() {
         let backend = machine.backend();
         let buffers = [10, 5000].map(|len| backend.allocate_unified::<f32>(len).unwrap());
         let alone = buffers[1].prefetch_to_host().unwrap();
-        let batch = PrefetchBatch::from_iter(&buffers);
-        let outcome = batch.prefetch(Location::Host);
+        let mut batch = PrefetchBatch::new();
+        batch.add(&buffers[0]).add(&buffers[1]);
+        let outcome = batch.prefetch_on(Location::Host, backend.device().stream());
         match backend.device().managed_memory_obstacle() {
             None => assert_eq!(outcome.unwrap().outcome.is_applied(), alone.is_applied()),
             Some(_) => {
