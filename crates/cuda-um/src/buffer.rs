@@ -30,6 +30,7 @@ pub(crate) mod unified;
 pub(crate) mod view;
 
 pub use crate::buffer::export::Exported;
+pub use crate::buffer::guard::Guard;
 pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};
 pub use crate::buffer::owned::{HostOwned, HostOwnedMut};

@@ -9,6 +9,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
+use crate::managed::prefetch::not_managed;
 use crate::resource::allocation::Allocation;
 use std::ops::Range;
 
@@ -28,11 +29,9 @@ impl<T> View<'_, T> {
                     reason: "it is a processor: the host or a device".to_owned(),
                 })
             }
-            _ if !raw.migrates() && raw.bytes() > 0 => Err(Error::NotSupported {
-                what: format!("{advice:?} for {}", raw.title()),
-                needs: "managed memory".to_owned(),
-                have: self.kind_in_words(),
-            }),
+            _ if !raw.migrates() && raw.bytes() > 0 => {
+                Err(not_managed(*self, format_args!("{advice:?} for")))
+            }
             _ => {
                 let (_, location) = advice.to_sys();
                 let runtime = raw.device().runtime();

