@@ -1,8 +1,11 @@
 //! Devices and their memory.
 
+use std::ffi::CStr;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use um_backend::cuda_um::MemoryKind;
+use um_backend::cuda_um::resource::PoolStats;
 
 use crate::backend::{backend, opened};
 use crate::errors::without_lock;
@@ -80,18 +83,26 @@ pub(crate) fn pool_stats(py: Python<'_>, device: Number<usize>) -> PyResult<Boun
     let pools = dict(py, [])?;
     for (name, stats) in found {
         let Some(stats) = stats else { continue };
-        let pool = dict(
-            py,
-            [
-                (c"live_bytes", int(py, stats.live_bytes as u64)?),
-                (c"peak_bytes", int(py, stats.peak_bytes as u64)?),
-                (c"reserved_bytes", int(py, stats.reserved_bytes as u64)?),
-                (c"live_arrays", int(py, stats.live_buffers as u64)?),
-            ],
-        )?;
-        pools.set_item(string(py, name)?, pool)?;
+        pools.set_item(string(py, name)?, pool(py, stats, c"live_arrays")?)?;
     }
     Ok(pools)
+}
+
+/// The figures of a pool; `live` is the name of the number of its users.
+pub(crate) fn pool<'py>(
+    py: Python<'py>,
+    stats: PoolStats,
+    live: &'static CStr,
+) -> PyResult<Bound<'py, PyDict>> {
+    dict(
+        py,
+        [
+            (c"live_bytes", int(py, stats.live_bytes as u64)?),
+            (c"peak_bytes", int(py, stats.peak_bytes as u64)?),
+            (c"reserved_bytes", int(py, stats.reserved_bytes as u64)?),
+            (live, int(py, stats.live_buffers as u64)?),
+        ],
+    )
 }
 
 /// Returns the memory that the pools of a device keep to CUDA, and returns its bytes.

@@ -1,5 +1,6 @@
 //! The native part of the Python package `cuda_um`.
 
+mod allocator;
 mod array;
 mod backend;
 mod capsule;
@@ -30,6 +31,8 @@ mod _cuda_um {
         crate::errors::load(module.py())
     }
 
+    #[pymodule_export]
+    use crate::allocator::{Allocator, Block};
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]

@@ -5,9 +5,12 @@
 A framework that is not installed is a row that says so.
 """
 
+import ctypes
 import gc
 import importlib
+import importlib.util
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -35,6 +38,11 @@ torch, cupy, jax = load("torch"), load("cupy"), load("jax")
 load("jax.dlpack")
 
 import cuda_um  # noqa: E402
+
+if torch:
+    import cuda_um.torch
+if cupy:
+    import cuda_um.cupy
 
 rows = failures = 0
 
@@ -262,6 +270,158 @@ def cupy_cai(kind):
         equal(host(array), i + 1)
 
 
+# The library's memory in the frameworks
+
+
+def torch_pool(kind):
+    pool = cuda_um.torch.mem_pool(kind=kind, name="torch")
+    with torch.cuda.use_mem_pool(pool):
+        tensors = [torch.full((ELEMENTS,), float(i), device="cuda") for i in range(REPETITIONS // 10)]
+        streams = [torch.cuda.Stream() for _ in range(4)]
+        for i in range(REPETITIONS):
+            with torch.cuda.stream(streams[i % 4]):
+                torch.cuda._sleep(SLOW_CYCLES)
+                equal(float(torch.full((ELEMENTS,), float(i), device="cuda")[-1]), i)
+    equal([float(tensor[-1]) for tensor in tensors], [float(i) for i in range(len(tensors))])
+    live = pool.stats()["live_bytes"]
+    assert live >= len(tensors) * ELEMENTS * 4, live
+    if kind == "unified":
+        torch.cuda.synchronize()
+        equal(ctypes.c_float.from_address(tensors[7].data_ptr()).value, 7.0)
+    del tensors
+    torch.cuda.empty_cache()
+    stats = pool.stats()
+    del pool
+    gc.collect()
+    torch.cuda.empty_cache()
+    return f"{live >> 20} MiB live, {stats['live_bytes'] >> 20} MiB after empty_cache"
+
+
+def torch_graph():
+    pool = cuda_um.torch.mem_pool(name="graph")
+    graph, x = torch.cuda.CUDAGraph(), torch.ones(ELEMENTS, device="cuda")
+    with torch.cuda.use_mem_pool(pool):
+        with torch.cuda.graph(graph):
+            y = x * 2 + torch.arange(ELEMENTS, device="cuda")
+    for i in range(10):
+        x.fill_(i)
+        graph.replay()
+        equal(float(y[-1]), 2.0 * i + ELEMENTS - 1)
+
+
+def torch_out_of_memory():
+    pool = cuda_um.torch.mem_pool(name="large")
+    _, total = cuda_um.memory_info()
+    try:
+        with torch.cuda.use_mem_pool(pool):
+            torch.empty(2 * total, dtype=torch.uint8, device="cuda")
+    except torch.cuda.OutOfMemoryError as error:
+        assert str(2 * total) in pool.last_error, pool.last_error
+        return str(error).splitlines()[0][:60]
+    raise AssertionError("more memory than there is")
+
+
+def torch_step():
+    """A training step of a transformer block: the default allocator, and the library's pool."""
+
+    def steps(count):
+        torch.manual_seed(0)
+        block = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0).cuda()
+        optimizer = torch.optim.Adam(block.parameters())
+        x = torch.randn(16, 128, 512, device="cuda")
+        times = []
+        for _ in range(count):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            optimizer.zero_grad(set_to_none=True)
+            loss = block(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - start)
+        return sorted(times[count // 5 :])[len(times[count // 5 :]) // 2], float(loss)
+
+    steps(20)
+    plain, pooled = [], []
+    for _ in range(3):
+        plain.append(steps(60))
+        with torch.cuda.use_mem_pool(cuda_um.torch.mem_pool(name="step")):
+            pooled.append(steps(60))
+    equal(pooled[0][1], plain[0][1])
+    default, ours = min(plain)[0], min(pooled)[0]
+    return f"{default * 1e3:.3f} ms, with our pool {ours / default:.3f} of it"
+
+
+def cupy_allocator(kind):
+    previous, allocate = cupy.cuda.get_allocator(), cuda_um.cupy.allocator(kind=kind, name="cupy")
+    cupy.cuda.set_allocator(allocate)
+    try:
+        kernel = cupy.RawKernel(SLOW, "slow")
+        streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
+        for i in range(REPETITIONS):
+            with streams[i % 4]:
+                x = cupy.full(ELEMENTS, i, dtype="float32")
+                kernel((ELEMENTS // 256,), (256,), (x, np.int32(ELEMENTS), np.float32(1), np.int64(20_000)))
+                y = x * 2  # x's memory is freed while kernels use it, and a later stream gets it
+                del x
+                equal(float(y[-1]), 2.0 * i + 2)
+        _, total = cuda_um.memory_info()
+        try:
+            cupy.empty(2 * total, dtype="uint8")
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            assert str(2 * total) in str(error.__cause__)
+        del y
+        gc.collect()
+        equal(allocate.stats()["live_bytes"], 0)
+        stream = cupy.cuda.get_current_stream()
+        start = time.perf_counter()
+        for _ in range(10_000):
+            cupy.empty(1000, dtype="uint8")
+        ours = time.perf_counter() - start
+        cupy.cuda.set_allocator(previous)
+        start = time.perf_counter()
+        for _ in range(10_000):
+            cupy.empty(1000, dtype="uint8")
+        stream.synchronize()
+        return f"1000 bytes: {ours / 10:.2f} ms for 1000, CuPy's pool {(time.perf_counter() - start) / 10:.2f}"
+    finally:
+        cupy.cuda.set_allocator(previous)
+
+
+NUMBA = """
+import gc
+import numpy as np
+from numba import cuda
+import cuda_um
+
+@cuda.jit
+def increment(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+manager = cuda.current_context().memory_manager
+assert type(manager).__module__ == "cuda_um.numba", manager
+for stream in (0, cuda.stream()):
+    for i in range(100):
+        x = cuda.to_device(np.full(100_000, i, dtype=np.float32), stream=stream)
+        increment[400, 256, stream](x)
+        y = x.copy_to_host(stream=stream)
+        cuda.synchronize()
+        assert (y == i + 1).all(), y
+    assert manager.stats()["live_blocks"] > 0
+    del x
+gc.collect()
+assert manager.stats()["live_bytes"] == 0, manager.stats()
+"""
+
+
+def numba_plugin():
+    environment = {**os.environ, "NUMBA_CUDA_MEMORY_MANAGER": "cuda_um.numba"}
+    done = subprocess.run([sys.executable, "-c", NUMBA], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 # JAX
 
 
@@ -339,7 +499,13 @@ def main():
         row("PyTorch", f"{kind}: memory returns after del", lambda: torch_frees(kind), has_torch)
         row("CuPy", f"{kind}, as type 2: writes on its stream", lambda: cupy_writes(kind, 2), has_cupy)
         row("CuPy", f"{kind}: the CUDA Array Interface", lambda: cupy_cai(kind), has_cupy)
+        row("PyTorch", f"{kind}: its tensors in our pool", lambda: torch_pool(kind), has_torch)
+        row("CuPy", f"{kind}: its arrays in our memory", lambda: cupy_allocator(kind), has_cupy)
         row("JAX", f"{kind}: reads after our work", lambda: jax_reads(kind), has_jax)
+    row("PyTorch", "a graph with our pool", torch_graph, has_torch)
+    row("PyTorch", "out of memory in our pool", torch_out_of_memory, has_torch)
+    row("PyTorch", "a training step", torch_step, has_torch)
+    row("Numba", "its arrays in our memory", numba_plugin, importlib.util.find_spec("numba") is not None)
     row("PyTorch", "control: the host reads without a wait", torch_without_a_wait, has_torch)
     row("PyTorch", "its tensors are device buffers", torch_imports, has_torch)
     row("PyTorch", "dtypes, there and back", torch_dtypes, has_torch)

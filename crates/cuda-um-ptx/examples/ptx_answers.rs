@@ -1,7 +1,7 @@
 //! Runs the generated programs on a GPU, and records its answers.
 //!
-//! - `ptx_answers FILE [FOLDER]` writes a line for each seed, and prints each program that is refused or fails, and each single form
-//!   whose answer differs from `math`. With a folder, the whole output of each program goes there, too, as `SEED`. A program that answers
+//! - `ptx_answers FILE [FOLDER]` writes a line for each seed, and prints each program that is refused or fails, and each
+//!   approximation whose answer is beyond its bound. With a folder, the whole output of each program goes there, too, as `SEED`. A program that answers
 //!   otherwise when the driver compiles it without optimisation is printed, and has no line.
 //! - `ptx_answers --print SEED` prints a program; it needs no GPU. `--files FOLDER` writes all of them there.
 //!
@@ -157,20 +157,15 @@ fn watch(seeds: Range<u64>, folder: Option<&str>) -> Result<(Vec<(u64, String)>,
     Ok((hashes, failures))
 }
 
-/// Prints where a single form differs from `math`.
+/// Prints where an approximation is beyond its bound.
 fn compare(seed: u64, program: &Program, output: &[u32]) {
-    let Some(expected) = &program.expected else {
+    let (Some(expected), Some(bound)) = (&program.expected, program.bound) else {
         return;
     };
     let each = expected.len() / (program.grid * program.block) as usize;
     let step = each.div_ceil(generated::EACH);
     let operands = program.input.len() / (expected.len() / step);
-    let unlike: Vec<usize> = match program.bound {
-        Some(bound) => generated::differences(bound, expected, output),
-        None => (0..expected.len() / step)
-            .filter(|i| expected[i * step..][..step] != output[i * step..][..step])
-            .collect(),
-    };
+    let unlike = generated::differences(bound, expected, output);
     let hex = |words: &[u32]| {
         words
             .iter()
@@ -191,11 +186,11 @@ fn compare(seed: u64, program: &Program, output: &[u32]) {
             .chunks(2)
             .map(hex)
             .collect();
-        let (gpu, math) = (
+        let (gpu, exact) = (
             hex(&output[index * step..][..step]),
             hex(&expected[index * step..][..step]),
         );
-        println!("    {}: GPU {gpu}, math {math}", read.join(" "));
+        println!("    {}: GPU {gpu}, exact {exact}", read.join(" "));
     }
 }
 

@@ -75,6 +75,7 @@
 mod decode;
 mod error;
 mod launch;
+#[doc(hidden)]
 pub mod math;
 mod module;
 mod program;

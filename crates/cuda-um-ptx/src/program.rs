@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::math;
-use crate::syntax::{Space, Type};
+use crate::math::{Scalar, mma::Mma};
+use crate::syntax::Space;
 
 /// Generic addresses of shared memory begin here; no pointer of a host has these bits.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 56;
@@ -21,6 +21,24 @@ pub(crate) enum Class {
     /// Up to 32 bits; upper bits of narrower registers are zero.
     Word,
     Long,
+}
+
+impl Class {
+    pub fn of(bits: u32) -> Self {
+        match bits {
+            1 => Self::Pred,
+            64 => Self::Long,
+            _ => Self::Word,
+        }
+    }
+
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Pred => 1,
+            Self::Word => 32,
+            Self::Long => 64,
+        }
+    }
 }
 
 /// A register of a warp.
@@ -188,7 +206,7 @@ pub(crate) struct Inst {
 }
 
 /// `[base + offset]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Address {
     pub space: Space,
     pub base: Option<Slot>,
@@ -206,22 +224,6 @@ pub(crate) struct Access {
     pub slots: Vec<Option<Slot>>,
     /// Volatile, relaxed and stronger: other threads may look.
     pub strong: bool,
-}
-
-pub(crate) type Scalar = Box<dyn Fn([u64; 4]) -> u64 + Send + Sync>;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtomicOp {
-    And,
-    Or,
-    Xor,
-    Exchange,
-    Compare,
-    Add,
-    Inc,
-    Dec,
-    Min,
-    Max,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -262,7 +264,6 @@ pub(crate) enum Mbarrier {
     Arrive {
         drop: bool,
         expect: bool,
-        complete: bool,
     },
     ExpectTx,
     CompleteTx,
@@ -273,117 +274,73 @@ pub(crate) enum Mbarrier {
     Pending,
 }
 
-pub(crate) enum Extra {
-    Scalar {
-        function: Scalar,
-        d: Slot,
-        sources: Vec<Slot>,
-    },
-    /// Additions with the carry of `add.cc`: `d = a ± b ± carry`.
+/// Driver functions that kernels call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum System {
+    /// `vprintf`
+    Print,
+    /// `__assertfail`
+    Assert,
+    /// `cudaGraphSetConditional`
+    SetConditional,
+}
+
+/// An instruction without a loop of its own: what it does, its results (a sink has none) and its sources.
+pub(crate) struct Extra {
+    pub op: Op,
+    pub d: Vec<Option<Slot>>,
+    pub s: Vec<Slot>,
+    pub address: Address,
+    /// The lanes that take part: `.sync`.
+    pub members: Option<Slot>,
+}
+
+pub(crate) enum Op {
+    Scalar(Scalar),
+    /// `d = a ± b ± carry`; the third source is the carry.
     Carry {
-        d: Slot,
-        a: Slot,
-        b: Slot,
         subtract: bool,
         carry_in: bool,
         carry_out: bool,
     },
+    /// A function of the old value, the element's source, and (of `cas`) the last source.
     Atomic {
-        address: Address,
-        op: AtomicOp,
-        kind: Type,
-        d: Vec<Option<Slot>>,
-        b: Vec<Slot>,
-        c: Option<Slot>,
+        function: Scalar,
+        bytes: u64,
+        compare: bool,
     },
-    Shuffle {
-        mode: Shuffle,
-        d: Slot,
-        p: Option<Slot>,
-        a: Slot,
-        b: Slot,
-        c: Slot,
-        members: Option<Slot>,
-    },
-    Vote {
-        mode: Vote,
-        d: Slot,
-        source: Slot,
-        negated: bool,
-        members: Option<Slot>,
-    },
+    Shuffle(Shuffle),
+    Vote(Vote),
     Match {
         all: bool,
-        d: Slot,
-        p: Option<Slot>,
-        a: Slot,
-        members: Slot,
     },
-    Redux {
-        function: Scalar,
-        d: Slot,
-        a: Slot,
-        members: Slot,
-    },
-    Elect {
-        d: Option<Slot>,
-        p: Slot,
-        members: Slot,
-    },
-    ActiveMask {
-        d: Slot,
-    },
-    WarpBarrier {
-        members: Slot,
-    },
+    Redux(Scalar),
+    Elect,
+    ActiveMask,
+    WarpBarrier,
     Barrier {
-        id: Slot,
-        count: Option<Slot>,
         arrive: bool,
-        reduce: Option<(Reduce, Slot, Slot, bool)>,
+        reduce: Option<Reduce>,
     },
     CopyAsync {
-        to: Address,
         from: Address,
         bytes: u32,
-        size: Option<Slot>,
-        ignore: Option<(Slot, bool)>,
     },
-    Mbarrier {
-        op: Mbarrier,
-        address: Address,
-        d: Option<Slot>,
-        operand: Option<Slot>,
-    },
+    Mbarrier(Mbarrier),
     /// 9.7.14.5.15 ldmatrix, .16 stmatrix: 8 × 8 matrices of 16 bits.
     Matrix {
-        address: Address,
-        slots: Vec<Slot>,
         transposed: bool,
         store: bool,
     },
     /// 9.7.14.5.17 movmatrix.
-    MoveMatrix {
-        d: Slot,
-        a: Slot,
-    },
+    MoveMatrix,
+    /// With the numbers of registers of `a` and of `b`.
     Mma {
-        form: math::mma::Mma,
-        d: Vec<Slot>,
-        a: Vec<Slot>,
-        b: Vec<Slot>,
-        c: Vec<Slot>,
-    },
-    MmaDouble {
-        m: usize,
-        k: usize,
-        d: Vec<Slot>,
-        a: Vec<Slot>,
-        b: Vec<Slot>,
-        c: Vec<Slot>,
+        form: Mma,
+        a: usize,
+        b: usize,
     },
     Clock {
-        d: Slot,
         clock: Clock,
         shift: u32,
     },
@@ -391,28 +348,18 @@ pub(crate) enum Extra {
     Fence,
     /// Around a call that may come back to the caller: registers and variables, except results (bytes of local memory, or a slot).
     Save,
-    Restore {
-        keep: Vec<(u32, u32, Option<Slot>)>,
-    },
+    Restore(Vec<(u32, u32, Option<Slot>)>),
     /// Parameters of calls: bytes of a thread's local memory.
     Copy {
         from: u32,
         to: u32,
         bytes: u32,
     },
-    Print {
-        format: u32,
-        arguments: u32,
+    /// Where arguments and result are in local memory.
+    Call {
+        system: System,
+        arguments: Vec<u32>,
         result: Option<u32>,
-    },
-    Assert {
-        message: u32,
-        file: u32,
-        line: u32,
-    },
-    SetConditional {
-        handle: u32,
-        value: u32,
     },
     Trap,
 }

@@ -1,4 +1,4 @@
-//! Generated programs, on the machine and by `math`, against the answers of a GPU (an H200).
+//! Generated programs, on the machine, against the answers of a GPU (an H200).
 
 #[path = "generated/mod.rs"]
 mod generated;
@@ -52,17 +52,12 @@ fn run(program: &Program, order: u64) -> Result<Vec<u32>, String> {
 }
 
 #[test]
-fn the_machine_and_math_answer_as_a_gpu() {
+fn the_machine_answers_as_a_gpu() {
     let answers = answers();
     assert!(answers.len() >= 2500, "{}", answers.len());
     let next = AtomicUsize::new(0);
     let check = |generator: &Generator, &(seed, hash): &(u64, u64)| {
         let program = generator.program(seed);
-        if let Some(expected) = &program.expected
-            && generated::hash(&program, expected) != hash
-        {
-            return Err(format!("{seed}: math is unlike the GPU: {}", program.name));
-        }
         // Of some programs the warps and blocks run in another order, too.
         let orders = if seed < generated::FORMS && seed % 7 == 0 {
             2

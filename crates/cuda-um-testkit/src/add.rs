@@ -1,6 +1,7 @@
 //! A kernel for tests.
 
-use cuda_um::{Device, Kernel, LaunchConfig, Module, Stream, kernel::KernelArgs};
+use cuda_um::kernel::{KernelArg, KernelArgs};
+use cuda_um::{Device, Kernel, LaunchConfig, Module, Stream};
 
 /// The kernel `add`. It is in a folder of `cuda-um`, because that crate's unit tests and documentation use it, too.
 pub const ADD_PTX: &str = include_str!("../../cuda-um/tests/support/add.ptx");
@@ -27,5 +28,11 @@ impl Add {
             self.0
                 .launch(stream, LaunchConfig::linear(count, 256), arguments)
         }
+    }
+
+    /// Adds a number to the first `count` elements.
+    pub fn run(&self, stream: &Stream, buffer: impl KernelArg, count: usize, number: u32) {
+        self.launch(stream, count, (buffer, count as u32, number))
+            .unwrap();
     }
 }

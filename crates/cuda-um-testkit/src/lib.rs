@@ -11,6 +11,7 @@
 
 mod add;
 mod again;
+mod any;
 pub mod call;
 mod checked;
 #[cfg(unix)]
@@ -21,6 +22,7 @@ mod libraries;
 mod machine;
 mod output;
 mod panics;
+mod refusal;
 #[cfg(unix)]
 mod sim_lib;
 mod told;
@@ -30,12 +32,13 @@ pub mod watchdog;
 
 pub use add::{ADD_PTX, Add};
 pub use again::{again, is_child, this_program};
+pub use any::AnyBuffer;
 pub use checked::Checked;
 #[cfg(unix)]
 pub use libraries::{open_sim_libraries, sim_libraries};
 pub use machine::{
-    calls, checked, device, is_concurrent, machine, no_memory_left, on, on_gpu, open, open_with,
-    simulated, simulated_with, unpooled, unwatched, without_pools,
+    calls, checked, device, is_concurrent, machine, machines, no_memory_left, on, on_gpu, open,
+    open_with, simulated, simulated_with, unpooled, unwatched, without_pools,
 };
 pub use output::{Output, show};
 pub use panics::message;

@@ -57,7 +57,24 @@ pub fn unpooled(gpu: Gpu) -> (Checked, Device, Stream) {
     (sim, device, stream)
 }
 
-/// The same with more settings.
+/// A simulated machine of each of these generations; if the tests run on a GPU, only that machine.
+pub fn machines(
+    gpus: impl IntoIterator<Item = Gpu>,
+) -> impl Iterator<Item = (Option<Checked>, Device, Stream)> {
+    let gpus: Vec<_> = match on_gpu() {
+        true => vec![None],
+        false => gpus.into_iter().map(Some).collect(),
+    };
+    gpus.into_iter().map(|gpu| match gpu {
+        None => device(),
+        Some(gpu) => {
+            let (sim, device, stream) = simulated(gpu);
+            (Some(sim), device, stream)
+        }
+    })
+}
+
+/// Like [`simulated`], with more settings.
 pub fn simulated_with(settings: impl FnOnce(Builder) -> Builder) -> (Checked, Device, Stream) {
     // From the environment, only the CUDA version is used.
     let builder = Builder::from_env().expect("CUDA_UM_SIM_* name a simulator");

@@ -73,6 +73,13 @@ pub fn is_over() -> bool {
     !may_call() && (is_inherited() || !process_end::may_call())
 }
 
+/// Does the work of a drop, unless [`is_over`]: then nothing is released.
+pub(crate) fn released(work: impl FnOnce()) {
+    if !is_over() {
+        work();
+    }
+}
+
 /// Must be called when CUDA works, before any lock of the library is taken that a child may need: from now on, children are refused.
 pub(crate) fn cuda_is_used() {
     ask_to_be_told();

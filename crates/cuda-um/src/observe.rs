@@ -17,9 +17,9 @@
 //!     fn before(&self, _: &Op<'_>) {}
 //!
 //!     fn after(&self, told: &Told<'_>) {
-//!         let op = told.op();
-//!         if let (None, What::Copy | What::Fill) = (told.error(), op.what()) {
-//!             let written = op.parts().iter().filter(|part| part.writes());
+//!         let op = told.op;
+//!         if let (None, What::Copy | What::Fill) = (told.error, op.what) {
+//!             let written = op.parts.iter().filter(|part| part.writes());
 //!             self.0.fetch_add(written.map(|part| part.range().len()).sum(), Ordering::Relaxed);
 //!         }
 //!     }

@@ -119,6 +119,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: crate::cases::cases(20_000), failure_persistence: None, ..ProptestConfig::default() })]
 
+        /// claim 5
         #[test]
         fn ranges_are_what_arithmetic_without_end_says(start in bound(), end in bound(), len in number()) {
             let from = match start {
@@ -157,6 +158,7 @@ mod tests {
             }
         }
 
+        /// claim 5
         #[test]
         fn sizes_are_what_arithmetic_without_end_says(len in number(), start in number(), end in number()) {
             fn sizes<T>(len: usize, start: usize, end: usize) -> Result<(), TestCaseError> {

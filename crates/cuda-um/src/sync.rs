@@ -15,6 +15,7 @@ pub use crate::sync::held::{Later, later};
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 
 use crate::fork;
+use crate::process_end;
 use crate::sync::held::{LOCK, assert_locks};
 use std::io::Write;
 use std::ops::{Deref, DerefMut};
@@ -65,6 +66,18 @@ impl Condvar {
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         assert_locks(1, "a wait for another thread");
         self.0.wait(&mut guard.guard);
+    }
+
+    /// Waits until notified, or a while. Returns false if the process ends: the threads that would notify have stopped.
+    pub(crate) fn wait_unless_ending<T>(&self, guard: &mut MutexGuard<'_, T>) -> bool {
+        if process_end::is_ending() {
+            return false;
+        }
+        match cfg!(cuda_um_loom) {
+            true => self.wait(guard),
+            false => self.wait_for(guard, Duration::from_millis(100)),
+        }
+        true
     }
 
     /// Returns when notified, or after `time`.

@@ -50,11 +50,6 @@ impl Entered {
         let is_sent = is_enabled(Level::DEBUG) && is_free();
         Self(is_sent.then(|| outside(|| make().entered())))
     }
-
-    /// No span.
-    pub(crate) fn none() -> Self {
-        Self(None)
-    }
 }
 
 impl Drop for Entered {

@@ -9,10 +9,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The name of a span, and the names of its fields.
-type Span = (&'static str, Vec<&'static str>);
+/// The fields of a span: their names and values.
+type Span = Vec<(&'static str, String)>;
 
-/// Records spans with the names of their fields, and the levels of all spans and events.
+/// Records the fields of spans, and the levels of all spans and events.
 #[derive(Clone, Default)]
 struct Log {
     spans: Arc<Mutex<Vec<Span>>>,
@@ -20,11 +20,11 @@ struct Log {
     next: Arc<AtomicU64>,
 }
 
-struct Names(Vec<&'static str>);
+struct Fields(Span);
 
-impl Visit for Names {
-    fn record_debug(&mut self, field: &Field, _value: &dyn Debug) {
-        self.0.push(field.name());
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.push((field.name(), format!("{value:?}")));
     }
 }
 
@@ -34,10 +34,9 @@ impl Subscriber for Log {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut names = Names(Vec::new());
-        span.record(&mut names);
-        let name = span.metadata().name();
-        self.spans.lock().unwrap().push((name, names.0));
+        let mut fields = Fields(Vec::new());
+        span.record(&mut fields);
+        self.spans.lock().unwrap().push(fields.0);
         self.levels.lock().unwrap().push(*span.metadata().level());
         Id::from_u64(self.next.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -76,17 +75,19 @@ fn every_operation_is_a_span_with_its_fields() {
         drop(data.host().unwrap());
     });
     let spans = log.spans.lock().unwrap();
-    for (name, fields) in [
-        ("fill", &["buffer", "bytes"][..]),
-        ("advise", &["buffer", "advice"]),
-        ("launch", &["kernel", "device"]),
-        ("prefetch", &["buffer", "bytes", "location"]),
-        ("copy", &["to", "bytes"]),
-        ("host wait", &["buffer", "access"]),
+    for what in [
+        "Fill",
+        "Advise(SetPreferredLocation(Device(0)))",
+        "Launch { kernel: \"add\", grid: [4, 1, 1], block: [256, 1, 1] }",
+        "Prefetch { to: Host }",
+        "Copy",
+        "Host { waits: true }",
     ] {
-        let found = spans.iter().find(|(span, _)| *span == name);
-        let found = found.unwrap_or_else(|| panic!("no {name} in {spans:?}"));
-        assert_eq!(found.1, fields, "{name}");
+        let found = spans.iter().find(|span| span[0].1 == what);
+        let found = found.unwrap_or_else(|| panic!("no {what} in {spans:?}"));
+        let names: Vec<_> = found.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["what", "device", "buffer", "bytes"], "{what}");
+        assert_eq!(found[3].1, "4000", "{what}");
     }
     // A default subscriber shows INFO and above.
     let levels = log.levels.lock().unwrap();

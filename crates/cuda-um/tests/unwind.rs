@@ -19,6 +19,7 @@ fn unwinds(body: impl FnOnce()) {
     assert!(panic.is::<OnPurpose>(), "another panic");
 }
 
+/// claim 20
 #[test]
 fn a_panic_drops_guards_buffers_streams_and_pools() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
@@ -95,6 +96,7 @@ fn a_copy_is_written_back_if_no_panic_began_while_its_guard_lived() {
     assert_eq!(written, [7]);
 }
 
+/// claim 39
 #[test]
 fn a_panic_in_a_scope_of_registered_memory_waits_and_unregisters() {
     let (_sim, device, stream) = simulated(Gpu::H200);
@@ -197,6 +199,7 @@ fn handles_go_in_every_order() {
     }
 }
 
+/// claim 38
 #[test]
 fn one_file_calls_tracing() {
     fn look(folder: &Path, found: &mut Vec<String>) {

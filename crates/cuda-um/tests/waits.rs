@@ -45,6 +45,7 @@ fn while_others_are_busy(device: &Device, body: impl FnOnce()) {
     });
 }
 
+/// claim 32
 #[test]
 fn an_allocation_that_cannot_be_is_refused_while_others_drop_what_is_in_use() {
     let (_sim, device, _) = simulated(Gpu::H200);
@@ -63,6 +64,7 @@ fn an_allocation_that_cannot_be_is_refused_while_others_drop_what_is_in_use() {
     });
 }
 
+/// claim 32
 #[test]
 fn reclaim_returns_while_others_drop_what_is_in_use() {
     let (_sim, device, _) = simulated(Gpu::H200);

@@ -143,9 +143,9 @@ mod tests {
 
     impl Observer for Advises {
         fn before(&self, op: &Op<'_>) {
-            if let (What::Host { .. }, [part]) = (op.what(), op.parts()) {
+            if let (What::Host { .. }, [part]) = (op.what, op.parts) {
                 for session in SESSIONS {
-                    assert!(set(session, part, Kept::Both, Location::from(op.device())).unwrap());
+                    assert!(set(session, part, Kept::Both, Location::from(op.device)).unwrap());
                 }
                 unset(SESSIONS[1], part).unwrap();
             }

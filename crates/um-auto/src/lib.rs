@@ -168,24 +168,24 @@ impl Plans {
 
     /// Work is about to be enqueued.
     fn enqueues(&self, name: impl Hash, op: &Op<'_>) {
-        if let Some(stream) = op.stream() {
+        if let Some(stream) = op.stream {
             let device = stream.device();
             let place = Place::Device(device.ordinal());
             self.with(&device, |session| {
-                session.begins(&kind(name, place, op.parts()), op.parts());
+                session.begins(&kind(name, place, op.parts), op.parts);
             });
         }
     }
 
     /// The host is about to get access, or has it already.
     fn guard_begins(&self, op: &Op<'_>, is_held: bool) {
-        let [part] = op.parts() else { return };
-        self.with(op.device(), |session| {
+        let [part] = op.parts else { return };
+        self.with(op.device, |session| {
             let kind = Kind {
                 is_held,
-                ..kind((2, ""), Place::Host, op.parts())
+                ..kind((2, ""), Place::Host, op.parts)
             };
-            session.guard_begins(op.number(), &kind, part);
+            session.guard_begins(op.number, &kind, part);
         });
     }
 }
@@ -207,7 +207,7 @@ fn kind(name: impl Hash, place: Place, parts: &[Part<'_>]) -> Kind {
 
 impl Observer for Plans {
     fn before(&self, op: &Op<'_>) {
-        match op.what() {
+        match op.what {
             What::Launch { kernel: name, .. } | What::Graph { name } => {
                 self.enqueues((0, name), op)
             }
@@ -218,22 +218,22 @@ impl Observer for Plans {
                     Location::Device(ordinal) => Place::Device(ordinal),
                     _ => Place::Host,
                 };
-                self.with(op.device(), |session| session.moved(op.parts(), place));
+                self.with(op.device, |session| session.moved(op.parts, place));
             }
             What::Copy => {
-                self.with(op.device(), |session| session.copied(op.parts()));
+                self.with(op.device, |session| session.copied(op.parts));
             }
             What::Advise(_) => {
                 // The program's advice is given even if this fails.
                 let _ = op
-                    .parts()
+                    .parts
                     .iter()
                     .try_for_each(|part| advised::unset_of(part.buffer()));
             }
             What::Free => {
-                for part in op.parts() {
+                for part in op.parts {
                     advised::remove(part.buffer());
-                    self.with(op.device(), |session| session.forget(part.buffer()));
+                    self.with(op.device, |session| session.forget(part.buffer()));
                 }
             }
             _ => {}
@@ -241,11 +241,11 @@ impl Observer for Plans {
     }
 
     fn after(&self, told: &Told<'_>) {
-        let (op, is_done) = (told.op(), told.error().is_none());
-        match op.what() {
-            What::Launch { .. } | What::Graph { .. } | What::Fill if op.stream().is_some() => {
-                self.with(op.device(), |session| match is_done {
-                    true => session.ended(op.parts()),
+        let (op, is_done) = (told.op, told.error.is_none());
+        match op.what {
+            What::Launch { .. } | What::Graph { .. } | What::Fill if op.stream.is_some() => {
+                self.with(op.device, |session| match is_done {
+                    true => session.ended(op.parts),
                     false => session.following.clear(),
                 });
             }
@@ -253,13 +253,13 @@ impl Observer for Plans {
                 if is_done && !waits {
                     self.guard_begins(op, true);
                 }
-                self.with(op.device(), |session| {
-                    session.guard_waited(op.number(), is_done)
+                self.with(op.device, |session| {
+                    session.guard_waited(op.number, is_done)
                 });
             }
             What::HostEnd { began } => {
-                if let [part] = op.parts() {
-                    self.with(op.device(), |session| session.guard_ends(began, part));
+                if let [part] = op.parts {
+                    self.with(op.device, |session| session.guard_ends(began, part));
                 }
             }
             _ => {}

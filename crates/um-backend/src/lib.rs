@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 
+pub mod allocator;
 mod backend;
 #[macro_use]
 mod buffer;

@@ -68,30 +68,30 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn before(&self, op: &Op<'_>) {
-        if self.observes(op.device()) {
+        if self.observes(op.device) {
             let mut session = self.session.lock();
             let now = (self.clock)();
-            match op.what() {
-                What::Free => op.parts().iter().for_each(|part| session.freed(part, now)),
-                _ => drop(session.begun.insert(op.number(), now)),
+            match op.what {
+                What::Free => op.parts.iter().for_each(|part| session.freed(part, now)),
+                _ => drop(session.begun.insert(op.number, now)),
             }
         }
     }
 
     fn after(&self, told: &Told<'_>) {
-        let op = told.op();
-        if !self.observes(op.device()) {
+        let op = told.op;
+        if !self.observes(op.device) {
             return;
         }
         let mut session = self.session.lock();
         let now = (self.clock)();
-        let start = session.begun.remove(&op.number()).unwrap_or(now);
-        if told.error().is_some() {
+        let start = session.begun.remove(&op.number).unwrap_or(now);
+        if told.error.is_some() {
             return;
         }
-        let kind = match op.what() {
+        let kind = match op.what {
             What::Allocate | What::Name => {
-                return op.parts().iter().for_each(|part| session.made(part, now));
+                return op.parts.iter().for_each(|part| session.made(part, now));
             }
             What::HostEnd { began } => {
                 if let Some(at) = session.guards.remove(&began) {
@@ -99,29 +99,29 @@ impl Observer for Recorder {
                 }
                 return;
             }
-            what => kind(what, told.is_elided()),
+            what => kind(what, told.is_elided),
         };
         let Some(kind) = kind else { return };
         let is_guard = kind == OperationKind::Host;
         let device = op
-            .stream()
-            .map_or(op.device().ordinal(), |stream| stream.device().ordinal());
+            .stream
+            .map_or(op.device.ordinal(), |stream| stream.device().ordinal());
         let operation = Operation {
             id: 0,
             kind,
-            stream: op.stream().map(cuda_um::Stream::id),
+            stream: op.stream.map(cuda_um::Stream::id),
             device,
             start,
             end: if is_guard { OPEN } else { now },
             accesses: op
-                .parts()
+                .parts
                 .iter()
                 .filter_map(|part| session.access(part))
                 .collect(),
         };
         let at = session.push(operation);
         if let Some(at) = at.filter(|_| is_guard) {
-            session.guards.insert(op.number(), at);
+            session.guards.insert(op.number, at);
         }
     }
 }

@@ -16,6 +16,7 @@ import atexit
 
 from . import _cuda_um
 from ._cuda_um import (
+    Allocator,
     Array,
     HostAccess,
     Profile,
@@ -55,6 +56,7 @@ from ._errors import (
 atexit.register(_cuda_um._ends)
 
 __all__ = [
+    "Allocator",
     "ArgumentError",
     "Array",
     "DLPackError",

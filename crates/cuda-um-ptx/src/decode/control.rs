@@ -1,11 +1,11 @@
 //! 9.7.12 control flow, 9.7.13 barriers, votes and shuffles, 9.7.19 miscellaneous.
 
 use super::{
-    Binding, Class, Code, Decoder, Extra, Form, Formal, Function, Operand, Passed, Result, Slot,
-    Space, Statement, Text, Type,
+    Binding, Code, Decoder, Form, Formal, Function, Op, Operand, Passed, Result, Space, Statement,
+    Text, Type,
 };
-use crate::math::float;
-use crate::program::{Access, Address, Reduce, Shuffle, Vote};
+use crate::math::{self, Mode};
+use crate::program::{Access, Address, Reduce, Shuffle, System, Vote};
 
 impl<'m> Decoder<'m> {
     pub(super) fn control(&mut self, form: &Form) -> Result<bool> {
@@ -27,28 +27,39 @@ impl<'m> Decoder<'m> {
                 0,
             ),
             "exit" => self.emit(Code::Exit, 0, 0, 0, 0),
-            "trap" | "brkpt" => self.emit_extra(Extra::Trap),
-            "nanosleep" => self.emit_extra(Extra::Sleep),
-            "membar" | "fence" => self.emit_extra(Extra::Fence),
+            "trap" | "brkpt" => _ = self.emit_op(Op::Trap, &[], &[]),
+            "nanosleep" => _ = self.emit_op(Op::Sleep, &[], &[]),
+            "membar" | "fence" => _ = self.emit_op(Op::Fence, &[], &[]),
             "pmevent" | "setmaxnreg" | "griddepcontrol" => {}
             "bar" | "barrier" => return self.barrier(form),
-            "shfl" => return self.shuffle(form),
-            "vote" => return self.vote(form),
-            "match" => return self.matching(form),
+            "shfl" => {
+                let mode = match () {
+                    () if form.has("up") => Shuffle::Up,
+                    () if form.has("down") => Shuffle::Down,
+                    () if form.has("bfly") => Shuffle::Butterfly,
+                    () => Shuffle::Index,
+                };
+                return self.together(form, Op::Shuffle(mode), &[32; 3]);
+            }
+            "vote" => {
+                let mode = match () {
+                    () if form.has("all") => Vote::All,
+                    () if form.has("any") => Vote::Any,
+                    () if form.has("uni") => Vote::Uniform,
+                    () => Vote::Ballot,
+                };
+                return self.together(form, Op::Vote(mode), &[1]);
+            }
+            "match" => {
+                let (all, bits) = (form.has("all"), form.kind().map_or(32, Type::bits));
+                return self.together(form, Op::Match { all }, &[bits]);
+            }
             "redux" => return self.redux(form),
             "activemask" => {
                 let d = self.target(self.at(form, 0)?)?;
-                self.emit_extra(Extra::ActiveMask { d });
+                self.emit_op(Op::ActiveMask, &[Some(d)], &[]);
             }
-            "elect" => {
-                let (d, p) = match self.at(form, 0)? {
-                    Operand::Pair(d, p) if d.start == d.end => (None, *p),
-                    Operand::Pair(d, p) => (Some(self.target(&Operand::Name(*d))?), *p),
-                    _ => return self.bad("`d|p` is expected"),
-                };
-                let (p, members) = (self.predicate(p)?, self.source(self.at(form, 1)?, 32)?);
-                self.emit_extra(Extra::Elect { d, p, members });
-            }
+            "elect" => return self.together(form, Op::Elect, &[]),
             "alloca" | "stacksave" | "stackrestore" => return Ok(false),
             _ => return Ok(false),
         }
@@ -124,45 +135,31 @@ impl<'m> Decoder<'m> {
             .functions
             .iter()
             .find(|function| module.str(function.name) == name && function.body.is_some());
-        let local = |decoder: &mut Self, operand: &Operand| match decoder.passed(operand, 32)? {
-            Passed::Local(offset) => Ok(offset),
-            Passed::Register(_) => {
-                decoder.unsupported("an argument that is no variable in `.param`")
-            }
+        let system = match (function, name, arguments.len()) {
+            (None, "vprintf", 2) => Some(System::Print),
+            (None, "__assertfail", 3..) => Some(System::Assert),
+            (None, "cudaGraphSetConditional", 2) => Some(System::SetConditional),
+            _ => None,
         };
-        match (function, name, arguments) {
-            (None, "vprintf", [format, values]) => {
-                let (format, arguments) = (local(self, format)?, local(self, values)?);
-                let result = results
-                    .first()
-                    .map(|result| local(self, result))
-                    .transpose()?;
-                self.emit_extra(Extra::Print {
-                    format,
+        if let Some(system) = system {
+            let mut local = |operand: &Operand| match self.passed(operand, 32)? {
+                Passed::Local(offset) => Ok(offset),
+                Passed::Register(_) => {
+                    self.unsupported("an argument that is no variable in `.param`")
+                }
+            };
+            let arguments = arguments.iter().map(&mut local).collect::<Result<_>>()?;
+            let result = results.first().map(local).transpose()?;
+            self.emit_op(
+                Op::Call {
+                    system,
                     arguments,
                     result,
-                });
-                return Ok(true);
-            }
-            (None, "__assertfail", [message, file, line, ..]) => {
-                let (message, file, line) = (
-                    local(self, message)?,
-                    local(self, file)?,
-                    local(self, line)?,
-                );
-                self.emit_extra(Extra::Assert {
-                    message,
-                    file,
-                    line,
-                });
-                return Ok(true);
-            }
-            (None, "cudaGraphSetConditional", [handle, value]) => {
-                let (handle, value) = (local(self, handle)?, local(self, value)?);
-                self.emit_extra(Extra::SetConditional { handle, value });
-                return Ok(true);
-            }
-            _ => {}
+                },
+                &[],
+                &[],
+            );
+            return Ok(true);
         }
         let Some(function) = function.filter(|function| !function.entry) else {
             return self.unsupported(format!(
@@ -185,7 +182,7 @@ impl<'m> Decoder<'m> {
         // may call its caller needs them once more.
         let recursive = self.calls(function, self.functions[self.current].function);
         if recursive {
-            self.emit_extra(Extra::Save);
+            self.emit_op(Op::Save, &[], &[]);
         }
         for (operand, formal) in arguments.iter().zip(&formals) {
             let from = self.passed(operand, formal.bytes * 8)?;
@@ -197,9 +194,7 @@ impl<'m> Decoder<'m> {
                 Passed::Local(offset) => (offset, place.bytes, None),
                 Passed::Register(slot) => (0, 0, Some(slot)),
             };
-            self.emit_extra(Extra::Restore {
-                keep: returned.iter().map(of).collect(),
-            });
+            self.emit_op(Op::Restore(returned.iter().map(of).collect()), &[], &[]);
         }
         for (operand, formal) in results.iter().zip(&returned) {
             let to = match operand {
@@ -239,7 +234,7 @@ impl<'m> Decoder<'m> {
         };
         match (from, to) {
             (Passed::Local(from), Passed::Local(to)) => {
-                self.emit_extra(Extra::Copy { from, to, bytes })
+                self.emit_op(Op::Copy { from, to, bytes }, &[], &[]);
             }
             (Passed::Register(from), Passed::Register(to)) => self.copy(to, from)?,
             (Passed::Local(from), Passed::Register(to)) => {
@@ -288,194 +283,100 @@ impl<'m> Decoder<'m> {
     fn barrier(&mut self, form: &Form) -> Result<bool> {
         if form.has("warp") {
             let members = self.source(self.at(form, 0)?, 32)?;
-            self.emit_extra(Extra::WarpBarrier { members });
+            self.emit_op(Op::WarpBarrier, &[], &[]).members = Some(members);
             return Ok(true);
         }
+        let zero = self.word_value(0)?;
         if form.has("cluster") {
             if form.has("wait") {
-                let id = self.word_value(0)?;
-                self.emit_extra(Extra::Barrier {
-                    id,
-                    count: None,
+                let op = Op::Barrier {
                     arrive: false,
                     reduce: None,
-                });
+                };
+                self.emit_op(op, &[], &[zero; 2]);
             }
             return Ok(true);
         }
-        let arrive = form.has("arrive");
-        if !form.has("red") {
-            let id = self.source(self.at(form, 0)?, 32)?;
-            let count = match form.operands.get(1) {
-                Some(operand) => Some(self.source(operand, 32)?),
-                None => None,
-            };
-            self.emit_extra(Extra::Barrier {
-                id,
-                count,
-                arrive,
-                reduce: None,
-            });
-            return Ok(true);
-        }
-        let op = match () {
-            () if form.has("popc") => Reduce::Popc,
-            () if form.has("and") => Reduce::And,
-            () if form.has("or") => Reduce::Or,
+        let reduce = match () {
+            () if !form.has("red") => None,
+            () if form.has("popc") => Some(Reduce::Popc),
+            () if form.has("and") => Some(Reduce::And),
+            () if form.has("or") => Some(Reduce::Or),
             () => return Ok(false),
         };
-        let d = self.target(self.at(form, 0)?)?;
-        let id = self.source(self.at(form, 1)?, 32)?;
-        let count = if form.operands.len() == 4 {
-            Some(self.source(self.at(form, 2)?, 32)?)
-        } else {
-            None
-        };
-        let (source, negated) = self.condition(self.at(form, form.operands.len() - 1)?)?;
-        self.emit_extra(Extra::Barrier {
-            id,
-            count,
-            arrive: false,
-            reduce: Some((op, d, source, negated)),
-        });
-        Ok(true)
-    }
-
-    /// A first operand `d|p`.
-    fn pair(&mut self, form: &Form) -> Result<(Slot, Option<Slot>)> {
-        match self.at(form, 0)? {
-            Operand::Pair(d, p) if d.start == d.end => {
-                Ok((self.temporary(Class::Word)?, Some(self.predicate(*p)?)))
-            }
-            Operand::Pair(d, p) => {
-                Ok((self.target(&Operand::Name(*d))?, Some(self.predicate(*p)?)))
-            }
-            operand => Ok((self.target(operand)?, None)),
+        let mut operands = form.operands;
+        let (mut d, mut sources) = (None, Vec::new());
+        if let (Some(_), [first, middle @ .., last]) = (reduce, operands) {
+            (d, operands) = (Some(self.target(first)?), middle);
+            sources.push(self.condition(last)?);
         }
-    }
-
-    /// 9.7.9.6 shfl.sync, and the older shfl of active lanes.
-    fn shuffle(&mut self, form: &Form) -> Result<bool> {
-        let mode = match () {
-            () if form.has("up") => Shuffle::Up,
-            () if form.has("down") => Shuffle::Down,
-            () if form.has("bfly") => Shuffle::Butterfly,
-            () => Shuffle::Index,
+        // The number, and how many threads; 0 is all.
+        for index in [1, 0] {
+            let slot = match operands.get(index) {
+                Some(operand) => self.source(operand, 32)?,
+                None if index == 1 => zero,
+                None => return self.bad("an operand is missing"),
+            };
+            sources.insert(0, slot);
+        }
+        let op = Op::Barrier {
+            arrive: form.has("arrive"),
+            reduce,
         };
-        let (d, p) = self.pair(form)?;
-        let a = self.source(self.at(form, 1)?, 32)?;
-        let (b, c) = (
-            self.source(self.at(form, 2)?, 32)?,
-            self.source(self.at(form, 3)?, 32)?,
-        );
-        let members = if form.has("sync") {
-            Some(self.source(self.at(form, 4)?, 32)?)
-        } else {
-            None
-        };
-        self.emit_extra(Extra::Shuffle {
-            mode,
-            d,
-            p,
-            a,
-            b,
-            c,
-            members,
-        });
+        self.emit_op(op, &[d], &sources);
         Ok(true)
     }
 
-    /// 9.7.13.8 vote.
-    fn vote(&mut self, form: &Form) -> Result<bool> {
-        let mode = match () {
-            () if form.has("all") => Vote::All,
-            () if form.has("any") => Vote::Any,
-            () if form.has("uni") => Vote::Uniform,
-            () => Vote::Ballot,
+    /// An instruction that lanes execute together: `d[|p]`, sources of these sizes, and (with `.sync`) the members.
+    fn together(&mut self, form: &Form, op: Op, sizes: &[u32]) -> Result<bool> {
+        let d = match self.at(form, 0)? {
+            Operand::Pair(d, p) => {
+                let p = self.predicate(*p)?;
+                let d = if d.start == d.end {
+                    None
+                } else {
+                    Some(self.target(&Operand::Name(*d))?)
+                };
+                [d, Some(p)]
+            }
+            operand => [Some(self.target(operand)?), None],
         };
-        let d = self.target(self.at(form, 0)?)?;
-        let (source, negated) = self.condition(self.at(form, 1)?)?;
-        let members = if form.has("sync") {
-            Some(self.source(self.at(form, 2)?, 32)?)
-        } else {
-            None
+        let mut sources = Vec::new();
+        for (index, &bits) in sizes.iter().enumerate() {
+            let operand = self.at(form, index + 1)?;
+            sources.push(if bits == 1 {
+                self.condition(operand)?
+            } else {
+                self.source(operand, bits)?
+            });
+        }
+        // `elect.sync`, `match.any.sync` have members always.
+        let members = match form.operands.get(sizes.len() + 1) {
+            Some(operand) if form.has("sync") => Some(self.source(operand, 32)?),
+            _ if form.has("sync") => return self.bad("an operand is missing"),
+            _ => None,
         };
-        self.emit_extra(Extra::Vote {
-            mode,
-            d,
-            source,
-            negated,
-            members,
-        });
-        Ok(true)
-    }
-
-    /// 9.7.13.9 match.sync.
-    fn matching(&mut self, form: &Form) -> Result<bool> {
-        let bits = form.kind().map_or(32, |kind| kind.bytes() as u32 * 8);
-        let (d, p) = self.pair(form)?;
-        let (a, members) = (
-            self.source(self.at(form, 1)?, bits)?,
-            self.source(self.at(form, 2)?, 32)?,
-        );
-        self.emit_extra(Extra::Match {
-            all: form.has("all"),
-            d,
-            p,
-            a,
-            members,
-        });
+        self.emit_op(op, &d, &sources).members = members;
         Ok(true)
     }
 
     /// 9.7.13.11 redux.sync.
     fn redux(&mut self, form: &Form) -> Result<bool> {
-        let Some(kind) = form.kind() else {
+        let op = ["add", "min", "max", "and", "or", "xor"]
+            .into_iter()
+            .find(|op| form.has(op));
+        let (Some(op), Some(kind)) = (op, form.kind().filter(|kind| kind.bits() == 32)) else {
             return Ok(false);
         };
-        let signed = kind.signed();
-        let extreme = float::Extreme {
-            nan: form.has("NaN"),
-            ..float::Extreme::default()
+        let Some((_, function)) = math::function(op, 2, kind, Mode::of(form.modifiers)) else {
+            return Ok(false);
         };
-        let (absolute, least) = (form.has("abs"), form.has("min"));
-        let function: crate::program::Scalar = match () {
-            () if kind == Type::F32 => Box::new(move |v| {
-                let [a, b] = [v[0], v[1]]
-                    .map(|bits| f32::from_bits(bits as u32))
-                    .map(|value| if absolute { value.abs() } else { value });
-                let op = if least {
-                    float::min::<f32>
-                } else {
-                    float::max::<f32>
-                };
-                op(a, b, extreme).to_bits().into()
-            }),
-            () if form.has("add") => Box::new(|v| v[0].wrapping_add(v[1])),
-            () if form.has("and") => Box::new(|v| v[0] & v[1]),
-            () if form.has("or") => Box::new(|v| v[0] | v[1]),
-            () if form.has("xor") => Box::new(|v| v[0] ^ v[1]),
-            () if form.has("min") && signed => {
-                Box::new(|v| (v[0] as i32).min(v[1] as i32) as u32 as u64)
-            }
-            () if form.has("max") && signed => {
-                Box::new(|v| (v[0] as i32).max(v[1] as i32) as u32 as u64)
-            }
-            () if form.has("min") => Box::new(|v| (v[0] as u32).min(v[1] as u32).into()),
-            () if form.has("max") => Box::new(|v| (v[0] as u32).max(v[1] as u32).into()),
-            () => return Ok(false),
+        let mask = if form.has("abs") {
+            u64::from(u32::MAX >> 1)
+        } else {
+            u64::MAX
         };
-        let d = self.target(self.at(form, 0)?)?;
-        let (a, members) = (
-            self.source(self.at(form, 1)?, 32)?,
-            self.source(self.at(form, 2)?, 32)?,
-        );
-        self.emit_extra(Extra::Redux {
-            function,
-            d,
-            a,
-            members,
-        });
-        Ok(true)
+        let function = move |v: [u64; 4]| function(v.map(|value| value & mask));
+        self.together(form, Op::Redux(Box::new(function)), &[32])
     }
 }

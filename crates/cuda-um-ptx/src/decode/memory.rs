@@ -1,8 +1,8 @@
 //! 9.7.9.8 to 9.7.9.17 (ld, st, prefetch, cp.async), 9.7.13.5 (atom, red), 9.7.13.15 (mbarrier), 9.7.14.5 (matrices of a warp).
 
-use super::{Binding, Class, Code, Decoder, Extra, Form, Operand, Result, Slot, Space, Type};
-use crate::math;
-use crate::program::{Access, Address, AtomicOp, Constant, Mbarrier};
+use super::{Binding, Class, Code, Decoder, Form, Op, Operand, Result, Slot, Space, Type};
+use crate::math::{self, Mode, mma::Mma};
+use crate::program::{Access, Address, Constant, Mbarrier};
 
 impl Decoder<'_> {
     /// An address operand in `space`.
@@ -19,13 +19,23 @@ impl Decoder<'_> {
             });
         };
         let absolute = |space, base: u64| {
+            let offset = offset.wrapping_add_unsigned(base);
             Ok(Address {
                 space,
                 base: None,
-                offset: offset.wrapping_add_unsigned(base),
+                offset,
             })
         };
-        match self.lookup(name)? {
+        let found = self.lookup(name)?;
+        let mut relative = |space, constant| {
+            let base = Some(self.constant(Class::Long, 64, constant)?);
+            Ok(Address {
+                space,
+                base,
+                offset: 0,
+            })
+        };
+        match found {
             Some((_, Some(slot))) if slot.class == Class::Pred || slot.bits < 32 => {
                 self.bad("an address has 32 or 64 bits")
             }
@@ -44,28 +54,15 @@ impl Decoder<'_> {
             Some((Binding::Shared(base), None)) => absolute(Space::Shared, base),
             Some((Binding::Local(base), None)) => absolute(Space::Local, base.into()),
             Some((Binding::Parameter(base), None)) => absolute(Space::Param, base.into()),
-            Some((Binding::DynamicShared, None)) => {
-                let base = self.constant(
-                    Class::Long,
-                    64,
-                    Constant::DynamicShared {
-                        offset,
-                        generic: false,
-                    },
-                )?;
-                Ok(Address {
-                    space: Space::Shared,
-                    base: Some(base),
-                    offset: 0,
-                })
-            }
+            Some((Binding::DynamicShared, None)) => relative(
+                Space::Shared,
+                Constant::DynamicShared {
+                    offset,
+                    generic: false,
+                },
+            ),
             Some((Binding::Memory(index), None)) => {
-                let base = self.constant(Class::Long, 64, Constant::Variable { index, offset })?;
-                Ok(Address {
-                    space: Space::Global,
-                    base: Some(base),
-                    offset: 0,
-                })
+                relative(Space::Global, Constant::Variable { index, offset })
             }
             _ => self.bad(format!("`{}` is not declared", self.str(name))),
         }
@@ -77,100 +74,98 @@ impl Decoder<'_> {
 
     pub(super) fn memory(&mut self, form: &Form) -> Result<bool> {
         match form.name {
-            "ld" | "ldu" => self.load(form),
-            "st" => self.store(form),
-            "atom" | "red" => self.atomic(form),
-            "prefetch" | "prefetchu" | "applypriority" | "discard" | "createpolicy" => {
-                if let (Some(first), "createpolicy") = (form.operands.first(), form.name) {
-                    let (d, zero) = (self.target(first)?, self.zero(Class::Long)?);
-                    self.copy(d, zero)?;
-                }
-                Ok(true)
+            "ld" | "ldu" => return self.load(form),
+            "st" => return self.store(form),
+            "atom" | "red" => return self.atomic(form),
+            "prefetch" | "prefetchu" | "applypriority" | "discard" => {}
+            "createpolicy" => {
+                let (d, zero) = (self.target(self.at(form, 0)?)?, self.zero(Class::Long)?);
+                self.copy(d, zero)?;
             }
-            "cp" if form.has("async") => self.copy_async(form),
-            "mbarrier" => self.mbarrier(form),
-            "ldmatrix" | "stmatrix" => self.matrix(form),
+            "cp" if form.has("async") => return self.copy_async(form),
+            "mbarrier" => return self.mbarrier(form),
+            "ldmatrix" | "stmatrix" => return self.matrix(form),
             "movmatrix" => {
                 let (d, a) = (
                     self.target(self.at(form, 0)?)?,
                     self.source(self.at(form, 1)?, 32)?,
                 );
-                self.emit_extra(Extra::MoveMatrix { d, a });
-                Ok(true)
+                self.emit_op(Op::MoveMatrix, &[Some(d)], &[a]);
             }
-            "mma" => self.mma(form),
-            _ => Ok(false),
+            "mma" => return self.mma(form),
+            _ => return Ok(false),
         }
+        Ok(true)
+    }
+
+    /// The elements of a vector, or the one operand.
+    fn items<'a>(&self, form: &Form<'a>, index: usize) -> Result<&'a [Operand]> {
+        Ok(match self.at(form, index)? {
+            Operand::Vector(items) => items,
+            operand => std::slice::from_ref(operand),
+        })
+    }
+
+    /// The registers that results go to; a sink has none.
+    fn targets(&mut self, form: &Form, index: usize) -> Result<Vec<Option<Slot>>> {
+        let items = self.items(form, index)?.iter();
+        let slot = |item: &Operand| match item {
+            Operand::Sink => Ok(None),
+            item => self.target(item).map(Some),
+        };
+        items.map(slot).collect()
+    }
+
+    fn values(&mut self, form: &Form, index: usize, bits: u32) -> Result<Vec<Slot>> {
+        self.items(form, index)?
+            .iter()
+            .map(|item| self.source(item, bits))
+            .collect()
     }
 
     fn load(&mut self, form: &Form) -> Result<bool> {
-        let Some(kind) = form.kind() else {
+        let Some(kind) = form.kind().filter(|kind| *kind != Type::B128) else {
             return Ok(false);
         };
-        if kind == Type::B128 {
-            return Ok(false);
-        }
-        let slots = match self.at(form, 0)? {
-            Operand::Vector(items) => items
-                .iter()
-                .map(|item| {
-                    if matches!(item, Operand::Sink) {
-                        Ok(None)
-                    } else {
-                        self.target(item).map(Some)
-                    }
-                })
-                .collect::<Result<_>>()?,
-            operand => vec![Some(self.target_or_sink(
-                operand,
-                if kind.bytes() == 8 {
-                    Class::Long
-                } else {
-                    Class::Word
-                },
-            )?)],
-        };
-        self.check_width(form, slots.len())?;
+        let slots = self.targets(form, 0)?;
+        check_width(self, form, slots.len())?;
         let address = self.address(self.at(form, 1)?, Self::space(form))?;
         let bytes = kind.bytes() as u32;
-        if slots
-            .iter()
-            .flatten()
-            .any(|slot: &Slot| slot.class == Class::Pred || slot.bits < bytes * 8)
-        {
+        let narrow = |slot: &Slot| slot.class == Class::Pred || slot.bits < bytes * 8;
+        if slots.iter().flatten().any(narrow) {
             return self.bad("a register is narrower than what is loaded");
         }
         if address.space == Space::Param && address.base.is_none() {
             for (index, slot) in slots.iter().enumerate() {
                 let Some(d) = *slot else { continue };
                 let offset = address.offset.wrapping_add(index as i64 * i64::from(bytes));
-                let Some(offset) = u32::try_from(offset)
-                    .ok()
-                    .filter(|offset| (*offset + bytes) as usize <= self.program.parameter_bytes)
-                else {
+                let offset = u32::try_from(offset).ok();
+                let within =
+                    |offset: &u32| (*offset + bytes) as usize <= self.program.parameter_bytes;
+                let Some(offset) = offset.filter(within) else {
                     return self.bad("the address is outside of the parameters");
                 };
-                let a = self.constant(
-                    d.class,
-                    d.bits,
-                    Constant::Parameter {
-                        offset,
-                        bytes,
-                        signed: kind.signed(),
-                    },
-                )?;
+                let constant = Constant::Parameter {
+                    offset,
+                    bytes,
+                    signed: kind.signed(),
+                };
+                let a = self.constant(d.class, d.bits, constant)?;
                 self.copy(d, a)?;
             }
             return Ok(true);
         }
-        let access = Access {
-            address,
-            bytes,
-            signed: kind.signed(),
-            slots,
-            strong: strong(form),
-        };
-        self.emit_access(Code::Load, access);
+        let (signed, strong) = (kind.signed(), strong(form));
+        self.emit_access(
+            Code::Load,
+            Access {
+                address,
+                bytes,
+                signed,
+                slots,
+                strong,
+            },
+        );
         Ok(true)
     }
 
@@ -179,34 +174,16 @@ impl Decoder<'_> {
         self.emit(code, self.program.accesses.len() as u32 - 1, 0, 0, 0);
     }
 
-    /// `.v2` has two elements, and so on.
-    fn check_width(&self, form: &Form, elements: usize) -> Result<()> {
-        let wanted = form.modifiers.iter().find_map(|modifier| match *modifier {
-            "v2" => Some(2),
-            "v4" => Some(4),
-            "v8" => Some(8),
-            _ => None,
-        });
-        if elements == wanted.unwrap_or(1) {
-            Ok(())
-        } else {
-            self.bad("a vector of another size is expected")
-        }
-    }
-
     fn store(&mut self, form: &Form) -> Result<bool> {
-        let Some(kind) = form.kind() else {
+        let Some(kind) = form
+            .kind()
+            .filter(|kind| *kind != Type::B128 && !form.has("async"))
+        else {
             return Ok(false);
         };
-        if kind == Type::B128 || form.has("async") {
-            return Ok(false);
-        }
-        let bits = kind.bytes() as u32 * 8;
-        let values = match self.at(form, 1)? {
-            Operand::Vector(items) => items.as_slice(),
-            operand => std::slice::from_ref(operand),
-        };
-        self.check_width(form, values.len())?;
+        let bits = kind.bits();
+        let values = self.items(form, 1)?;
+        check_width(self, form, values.len())?;
         let mut slots = Vec::new();
         for value in values {
             let slot = match value {
@@ -223,247 +200,168 @@ impl Decoder<'_> {
         if address.space == Space::Param {
             return self.bad("parameters of a kernel are read-only");
         }
-        let access = Access {
-            address,
-            bytes: bits / 8,
-            signed: false,
-            slots,
-            strong: strong(form),
-        };
-        self.emit_access(Code::Store, access);
+        let (bytes, strong) = (bits / 8, strong(form));
+        self.emit_access(
+            Code::Store,
+            Access {
+                address,
+                bytes,
+                signed: false,
+                slots,
+                strong,
+            },
+        );
         Ok(true)
     }
 
     fn atomic(&mut self, form: &Form) -> Result<bool> {
-        let Some(kind) = form.kind() else {
-            return Ok(false);
-        };
         let op = form.modifiers.iter().find_map(|modifier| match *modifier {
-            "and" => Some(AtomicOp::And),
-            "or" => Some(AtomicOp::Or),
-            "xor" => Some(AtomicOp::Xor),
-            "exch" => Some(AtomicOp::Exchange),
-            "cas" => Some(AtomicOp::Compare),
-            "add" => Some(AtomicOp::Add),
-            "inc" => Some(AtomicOp::Inc),
-            "dec" => Some(AtomicOp::Dec),
-            "min" => Some(AtomicOp::Min),
-            "max" => Some(AtomicOp::Max),
+            op @ ("and" | "or" | "xor" | "add" | "min" | "max") => Some((op, 2)),
+            "exch" => Some(("atom.exch", 2)),
+            "cas" => Some(("atom.cas", 3)),
+            "inc" => Some(("atom.inc", 2)),
+            "dec" => Some(("atom.dec", 2)),
             _ => None,
         });
-        let (Some(op), false) = (op, kind == Type::B128 || form.has("async")) else {
+        let (Some((op, count)), Some(kind), false) = (op, form.kind(), form.has("async")) else {
             return Ok(false);
         };
-        let bits = kind.bytes() as u32 * 8;
-        let first = usize::from(form.name == "atom");
-        let list = |operand: &Operand| match operand {
-            Operand::Vector(items) => items.clone(),
-            operand => vec![operand.clone()],
+        let function = math::function(op, count, kind, Mode::PLAIN);
+        let Some((_, function)) = function.filter(|_| kind != Type::B128) else {
+            return Ok(false);
         };
+        let (first, bits, compare) = (usize::from(form.name == "atom"), kind.bits(), count == 3);
         let address = self.address(self.at(form, first)?, Self::space(form))?;
-        let mut b = Vec::new();
-        for operand in list(self.at(form, first + 1)?) {
-            b.push(self.source(&operand, bits)?);
-        }
-        let mut d = vec![None; b.len()];
-        if first == 1 {
-            for (slot, operand) in d.iter_mut().zip(list(self.at(form, 0)?)) {
-                if !matches!(operand, Operand::Sink) {
-                    *slot = Some(self.target(&operand)?);
-                }
-            }
-        }
-        let c = if op == AtomicOp::Compare {
-            Some(self.source(self.at(form, first + 2)?, bits)?)
+        let mut sources = self.values(form, first + 1, bits)?;
+        let d = if first == 1 {
+            self.targets(form, 0)?
         } else {
-            None
+            vec![None; sources.len()]
         };
-        self.emit_extra(Extra::Atomic {
-            address,
-            op,
-            kind,
-            d,
-            b,
-            c,
-        });
+        if d.len() != sources.len() {
+            return self.bad("a vector of another size is expected");
+        }
+        if compare {
+            sources.push(self.source(self.at(form, first + 2)?, bits)?);
+        }
+        let op = Op::Atomic {
+            function,
+            bytes: kind.bytes(),
+            compare,
+        };
+        self.emit_op(op, &d, &sources).address = address;
         Ok(true)
     }
 
     /// 9.7.9.25.3 cp.async: complete at once, which every wait allows.
     fn copy_async(&mut self, form: &Form) -> Result<bool> {
-        if form.has("bulk") || form.has("mbarrier") {
-            // `cp.async.mbarrier.arrive` with all copies done is an arrival, or nothing if the count includes it.
-            if form.has("arrive") && form.has("mbarrier") {
-                if form.has("noinc") {
-                    let address = self.address(self.at(form, 0)?, Self::space(form))?;
-                    self.emit_extra(Extra::Mbarrier {
-                        op: Mbarrier::Arrive {
-                            drop: false,
-                            expect: false,
-                            complete: false,
-                        },
-                        address,
-                        d: None,
-                        operand: None,
-                    });
-                }
-                return Ok(true);
+        if form.has("mbarrier") && form.has("arrive") {
+            // With all copies done it is an arrival, or nothing if the count includes it.
+            if form.has("noinc") {
+                let address = self.address(self.at(form, 0)?, Self::space(form))?;
+                let op = Op::Mbarrier(Mbarrier::Arrive {
+                    drop: false,
+                    expect: false,
+                });
+                self.emit_op(op, &[], &[]).address = address;
             }
+            return Ok(true);
+        }
+        if form.has("bulk") || form.has("mbarrier") {
             return Ok(false);
         }
         if form.has("commit_group") || form.has("wait_group") || form.has("wait_all") {
             return Ok(true);
         }
-        let (to, from) = (
-            self.address(self.at(form, 0)?, Space::Shared)?,
-            self.address(self.at(form, 1)?, Space::Global)?,
-        );
+        let to = self.address(self.at(form, 0)?, Space::Shared)?;
+        let from = self.address(self.at(form, 1)?, Space::Global)?;
         let Operand::Integer(bytes @ (4 | 8 | 16)) = *self.at(form, 2)? else {
             return self.bad("4, 8 or 16 bytes are expected");
         };
-        let (mut size, mut ignore) = (None, None);
+        let (mut ignore, mut size) = (self.zero(Class::Pred)?, self.word_value(bytes as u32)?);
         match form.operands.get(3) {
             Some(operand @ Operand::Name(name)) => match self.value(*name, 0)? {
-                slot if slot.class == Class::Pred => ignore = Some((slot, false)),
-                slot if slot.class == Class::Word => size = Some(slot),
+                slot if slot.class == Class::Pred => ignore = slot,
+                slot if slot.class == Class::Word => size = slot,
                 _ if form.has("L2::cache_hint") => {}
-                _ => size = Some(self.source(operand, 32)?),
+                _ => size = self.source(operand, 32)?,
             },
-            Some(operand @ Operand::Not(_)) => ignore = Some(self.condition(operand)?),
-            Some(operand) => size = Some(self.source(operand, 32)?),
+            Some(operand @ Operand::Not(_)) => ignore = self.condition(operand)?,
+            Some(operand) => size = self.source(operand, 32)?,
             None => {}
         }
-        self.emit_extra(Extra::CopyAsync {
-            to,
+        let op = Op::CopyAsync {
             from,
             bytes: bytes as u32,
-            size,
-            ignore,
-        });
+        };
+        self.emit_op(op, &[], &[ignore, size]).address = to;
         Ok(true)
     }
 
     fn mbarrier(&mut self, form: &Form) -> Result<bool> {
-        let Some(&name) = form.modifiers.first() else {
-            return Ok(false);
-        };
         let (expect, parity) = (form.has("expect_tx"), form.has("parity"));
-        let op = match name {
-            "init" => Mbarrier::Init,
-            "inval" => Mbarrier::Inval,
-            "expect_tx" => Mbarrier::ExpectTx,
-            "complete_tx" => Mbarrier::CompleteTx,
-            "arrive" => Mbarrier::Arrive {
+        let op = match form.modifiers.first() {
+            Some(&"init") => Mbarrier::Init,
+            Some(&"inval") => Mbarrier::Inval,
+            Some(&"expect_tx") => Mbarrier::ExpectTx,
+            Some(&"complete_tx") => Mbarrier::CompleteTx,
+            Some(&"arrive") => Mbarrier::Arrive {
                 drop: false,
                 expect,
-                complete: form.has("noComplete"),
             },
-            "arrive_drop" => Mbarrier::Arrive {
-                drop: true,
-                expect,
-                complete: form.has("noComplete"),
-            },
-            "test_wait" | "try_wait" => Mbarrier::Wait { parity },
-            "pending_count" => Mbarrier::Pending,
+            Some(&"arrive_drop") => Mbarrier::Arrive { drop: true, expect },
+            Some(&("test_wait" | "try_wait")) => Mbarrier::Wait { parity },
+            Some(&"pending_count") => Mbarrier::Pending,
             _ => return Ok(false),
         };
-        if op == Mbarrier::Pending {
-            let (d, operand) = (
-                self.target(self.at(form, 0)?)?,
-                self.source(self.at(form, 1)?, 64)?,
-            );
-            let address = Address {
-                space: Space::Shared,
-                base: None,
-                offset: 0,
-            };
-            self.emit_extra(Extra::Mbarrier {
-                op,
-                address,
-                d: Some(d),
-                operand: Some(operand),
-            });
-            return Ok(true);
-        }
-        let mut rest = form.operands.iter();
-        let Some(mut next) = rest.next() else {
-            return self.bad("an address is expected");
-        };
+        // `[d,] [address] [, operand]`; of `pending_count` there is no address.
+        let mut rest = form.operands;
         let mut d = None;
-        if !matches!(next, Operand::Address { .. }) {
-            if !matches!(next, Operand::Sink) {
-                d = Some(self.target(next)?);
-            }
-            next = match rest.next() {
-                Some(next) => next,
-                None => return self.bad("an address is expected"),
+        if let [first, ..] = rest
+            && !matches!(first, Operand::Address { .. })
+        {
+            d = if matches!(first, Operand::Sink) {
+                None
+            } else {
+                Some(self.target(first)?)
             };
+            rest = &rest[1..];
         }
-        let address = self.address(next, Self::space(form))?;
-        let bits = if matches!(op, Mbarrier::Wait { parity: false }) {
-            64
-        } else {
-            32
-        };
-        let operand = match rest.next() {
-            Some(operand) => Some(self.source(operand, bits)?),
-            None => None,
-        };
-        self.emit_extra(Extra::Mbarrier {
-            op,
-            address,
-            d,
-            operand,
-        });
+        let mut address = Address::default();
+        if op != Mbarrier::Pending {
+            let Some((operand, others)) = rest.split_first() else {
+                return self.bad("an address is expected");
+            };
+            (address, rest) = (self.address(operand, Self::space(form))?, others);
+        }
+        let long = matches!(op, Mbarrier::Wait { parity: false } | Mbarrier::Pending);
+        let mut sources = Vec::new();
+        if let Some(operand) = rest.first() {
+            sources.push(self.source(operand, if long { 64 } else { 32 })?);
+        }
+        self.emit_op(Op::Mbarrier(op), &[d], &sources).address = address;
         Ok(true)
     }
 
     fn matrix(&mut self, form: &Form) -> Result<bool> {
-        let store = form.name == "stmatrix";
+        let (store, transposed) = (form.name == "stmatrix", form.has("trans"));
         if !form.has("m8n8") || !form.has("b16") {
             return Ok(false);
         }
-        let (registers, address) = if store { (1, 0) } else { (0, 1) };
-        let items = match self.at(form, registers)? {
-            Operand::Vector(items) => items.as_slice(),
-            operand => std::slice::from_ref(operand),
+        let (d, s) = match store {
+            true => (Vec::new(), self.values(form, 1, 32)?),
+            false => (self.targets(form, 0)?, Vec::new()),
         };
-        let mut slots = Vec::new();
-        for item in items {
-            slots.push(if store {
-                self.source(item, 32)?
-            } else {
-                self.target(item)?
-            });
-        }
-        if !matches!(slots.len(), 1 | 2 | 4) || slots.iter().any(|slot| slot.class != Class::Word) {
+        let words = d
+            .iter()
+            .all(|slot| slot.is_some_and(|slot| slot.class == Class::Word));
+        if !matches!(d.len() + s.len(), 1 | 2 | 4) || !words {
             return self.bad("1, 2 or 4 registers of 32 bits are expected");
         }
-        let address = self.address(self.at(form, address)?, Self::space(form))?;
-        self.emit_extra(Extra::Matrix {
-            address,
-            slots,
-            transposed: form.has("trans"),
-            store,
-        });
+        let address = self.address(self.at(form, usize::from(!store))?, Self::space(form))?;
+        self.emit_op(Op::Matrix { transposed, store }, &d, &s)
+            .address = address;
         Ok(true)
-    }
-
-    fn registers(&mut self, operand: &Operand, bits: u32, target: bool) -> Result<Vec<Slot>> {
-        let items = match operand {
-            Operand::Vector(items) => items.as_slice(),
-            operand => std::slice::from_ref(operand),
-        };
-        items
-            .iter()
-            .map(|item| {
-                if target {
-                    self.target(item)
-                } else {
-                    self.source(item, bits)
-                }
-            })
-            .collect()
     }
 
     /// 9.7.14.5.14 mma.
@@ -475,81 +373,70 @@ impl Decoder<'_> {
         }) else {
             return Ok(false);
         };
-        if !form.has("row")
-            || !form.has("col")
-            || form.has("sp")
-            || form.has("xor")
-            || form.has("and")
+        let layout = form.has("row") && form.has("col");
+        if !layout
+            || ["sp", "xor", "and"]
+                .into_iter()
+                .any(|modifier| form.has(modifier))
         {
             return Ok(false);
         }
-        let named = |name: &str| {
-            Some(match name {
-                "f16" => math::Type::F16,
-                "bf16" => math::Type::Bf16,
-                "tf32" => math::Type::Tf32,
-                "f32" => math::Type::F32,
-                "f64" => math::Type::F64,
-                "s32" => math::Type::S32,
-                "s8" => math::Type::S8,
-                "u8" => math::Type::U8,
-                "s4" => math::Type::S4,
-                "u4" => math::Type::U4,
-                "e4m3" => math::Type::E4m3,
-                "e5m2" => math::Type::E5m2,
-                _ => return None,
-            })
-        };
-        let types: Vec<math::Type> = form
-            .modifiers
-            .iter()
-            .filter_map(|modifier| named(modifier))
-            .collect();
+        let types: Vec<Type> = form.types().collect();
         let &[d_kind, a_kind, b_kind, c_kind] = types.as_slice() else {
             return Ok(false);
         };
-        let double = d_kind == math::Type::F64;
-        let bits = if double { 64 } else { 32 };
-        let d = self.registers(self.at(form, 0)?, bits, true)?;
-        let a = self.registers(self.at(form, 1)?, bits, false)?;
-        let b = self.registers(self.at(form, 2)?, bits, false)?;
-        let c = self.registers(self.at(form, 3)?, bits, false)?;
-        let width = match a_kind {
-            math::Type::S4 | math::Type::U4 => 4,
-            math::Type::S8 | math::Type::U8 | math::Type::E4m3 | math::Type::E5m2 => 8,
-            math::Type::F16 | math::Type::Bf16 => 16,
-            math::Type::F64 => 64,
-            _ => 32,
+        let register = if d_kind == Type::F64 { 64 } else { 32 };
+        let d = self.targets(form, 0)?;
+        let [mut a, b, c] = [
+            self.values(form, 1, register)?,
+            self.values(form, 2, register)?,
+            self.values(form, 3, register)?,
+        ];
+        let count = |elements: usize, kind: Type| {
+            (elements * kind.bits() as usize / 32).div_ceil(register as usize)
         };
-        let registers = |elements: usize, width: usize| {
-            (elements * width / 32).div_ceil(if double { 64 } else { 32 })
-        };
-        let results = m * 8 / 32 * if d_kind == math::Type::F16 { 16 } else { 32 } / 32;
+        let results = m * 8 / 32 * if d_kind == Type::F16 { 16 } else { 32 } / 32;
         let fits = matches!(m, 8 | 16) && (4..=64).contains(&k) && c_kind == d_kind;
         // m8n8k4 of f16 has a layout of its own (Volta).
         if !fits
-            || m == 8 && width == 16
-            || d.len() != results
-            || c.len() != results
-            || a.len() != registers(m * k, width)
-            || b.len() != registers(8 * k, width)
+            || m == 8 && a_kind.bits() == 16
+            || [d.len(), c.len(), a.len(), b.len()]
+                != [results, results, count(m * k, a_kind), count(8 * k, b_kind)]
+            || d.contains(&None)
         {
             return self.unsupported("this shape of mma");
         }
-        if double {
-            self.emit_extra(Extra::MmaDouble { m, k, d, a, b, c });
-        } else {
-            let form = math::mma::Mma {
-                m,
-                k,
-                a: a_kind,
-                b: b_kind,
-                d: d_kind,
-                sat: form.has("satfinite"),
-            };
-            self.emit_extra(Extra::Mma { form, d, a, b, c });
-        }
+        let form = Mma {
+            m,
+            k,
+            a: a_kind,
+            b: b_kind,
+            d: d_kind,
+            sat: form.has("satfinite"),
+        };
+        let op = Op::Mma {
+            form,
+            a: a.len(),
+            b: b.len(),
+        };
+        a.extend(b);
+        a.extend(c);
+        self.emit_op(op, &d, &a);
         Ok(true)
+    }
+}
+
+/// `.v2` has two elements, and so on.
+fn check_width(decoder: &Decoder, form: &Form, elements: usize) -> Result<()> {
+    let widths = [("v2", 2), ("v4", 4), ("v8", 8)];
+    let wanted = widths
+        .into_iter()
+        .find(|(name, _)| form.has(name))
+        .map_or(1, |(_, width)| width);
+    if elements == wanted {
+        Ok(())
+    } else {
+        decoder.bad("a vector of another size is expected")
     }
 }
 

@@ -1,20 +1,21 @@
 //! A kernel's statements to a [`Program`]: names to slots, constants to slots that are filled before a warp runs, labels to positions,
 //! blocks to an order in which lanes meet again.
 
-mod arithmetic;
 mod compare;
 mod control;
 mod convert;
 mod memory;
 mod order;
 mod registers;
+mod scalar;
 mod video;
 
 use std::collections::HashMap;
 
 use crate::error::LoadError;
+use crate::math::Scalar;
 use crate::module::{Kernel, Module, in_memory};
-use crate::program::{Class, Code, Constant, Extra, Inst, Place, Program, Scalar, Slot};
+use crate::program::{Address, Class, Code, Constant, Extra, Inst, Op, Place, Program, Slot};
 use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type, Variable};
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -509,17 +510,23 @@ impl<'m> Decoder<'m> {
         self.code_places.push(self.place);
     }
 
-    fn emit_extra(&mut self, extra: Extra) {
-        self.program.extras.push(extra);
-        self.emit(Code::Extra, self.program.extras.len() as u32 - 1, 0, 0, 0);
+    /// An instruction without a loop of its own.
+    fn emit_op(&mut self, op: Op, d: &[Option<Slot>], s: &[Slot]) -> &mut Extra {
+        self.emit(Code::Extra, self.program.extras.len() as u32, 0, 0, 0);
+        let (d, s) = (d.to_vec(), s.to_vec());
+        self.program.extras.push(Extra {
+            op,
+            d,
+            s,
+            address: Address::default(),
+            members: None,
+        });
+        let last = self.program.extras.len() - 1;
+        &mut self.program.extras[last]
     }
 
-    fn scalar(&mut self, d: Slot, sources: Vec<Slot>, function: Scalar) {
-        self.emit_extra(Extra::Scalar {
-            function,
-            d,
-            sources,
-        });
+    fn scalar(&mut self, d: Slot, sources: &[Slot], function: Scalar) {
+        self.emit_op(Op::Scalar(function), &[Some(d)], sources);
     }
 
     fn guarded(&mut self, instruction: &Instruction) -> Result<()> {

@@ -1,23 +1,18 @@
 //! Operands to slots: registers, constants that are filled before a warp runs, special registers.
 
 use super::{Binding, Decoder, LIMIT, Result};
-use crate::program::{Class, Constant, Slot, Special};
+use crate::program::{Class, Code, Constant, Slot, Special};
 use crate::syntax::{Operand, Text, Type};
 
 impl Decoder<'_> {
     pub(super) fn new_slot(&mut self, kind: Type) -> Result<Slot> {
-        let bits = if kind == Type::Pred {
-            1
-        } else {
-            kind.bytes() as u32 * 8
-        };
-        let class = match bits {
-            1 => Class::Pred,
-            64 => Class::Long,
-            _ => Class::Word,
-        };
+        let class = Class::of(kind.bits());
         let index = self.new_index(class)?;
-        Ok(Slot { class, index, bits })
+        Ok(Slot {
+            class,
+            index,
+            bits: kind.bits(),
+        })
     }
 
     pub(super) fn new_index(&mut self, class: Class) -> Result<u32> {
@@ -35,15 +30,11 @@ impl Decoder<'_> {
     }
 
     pub(super) fn temporary(&mut self, class: Class) -> Result<Slot> {
-        let bits = match class {
-            Class::Pred => 1,
-            Class::Word => 32,
-            Class::Long => 64,
-        };
+        let index = self.new_index(class)?;
         Ok(Slot {
             class,
-            index: self.new_index(class)?,
-            bits,
+            index,
+            bits: class.bits(),
         })
     }
 
@@ -83,15 +74,6 @@ impl Decoder<'_> {
         }
     }
 
-    /// A register to write, or a new one for `_`.
-    pub(super) fn target_or_sink(&mut self, operand: &Operand, class: Class) -> Result<Slot> {
-        if matches!(operand, Operand::Sink) {
-            self.temporary(class)
-        } else {
-            self.target(operand)
-        }
-    }
-
     pub(super) fn predicate(&mut self, name: Text) -> Result<Slot> {
         match self.lookup(name)? {
             Some((_, Some(slot))) if slot.class == Class::Pred => Ok(slot),
@@ -101,11 +83,10 @@ impl Decoder<'_> {
 
     /// A value of a type of `bits` bits.
     pub(super) fn source(&mut self, operand: &Operand, bits: u32) -> Result<Slot> {
-        let class = match bits {
-            1 => Class::Pred,
-            64 => Class::Long,
-            _ => Class::Word,
-        };
+        if bits > 64 {
+            return self.unsupported("an operand of this size");
+        }
+        let class = Class::of(bits);
         let float = |value: f64| {
             if bits == 64 {
                 value.to_bits()
@@ -253,18 +234,17 @@ impl Decoder<'_> {
         Some((Constant::Special(special), 32))
     }
 
-    /// A predicate as a source, and whether it is negated.
-    pub(super) fn condition(&mut self, operand: &Operand) -> Result<(Slot, bool)> {
+    /// A predicate as a source.
+    pub(super) fn condition(&mut self, operand: &Operand) -> Result<Slot> {
         match operand {
-            Operand::Name(name) => Ok((self.predicate(*name)?, false)),
-            Operand::Not(name) => Ok((self.predicate(*name)?, true)),
-            Operand::Integer(value) => Ok((
-                self.constant(Class::Pred, 1, Constant::Value(u64::from(*value != 0)))?,
-                false,
-            )),
+            Operand::Name(name) => self.predicate(*name),
+            Operand::Not(name) => {
+                let (p, negated) = (self.predicate(*name)?, self.temporary(Class::Pred)?);
+                self.emit(Code::Logic, negated.index, p.index, p.index, 0b0011);
+                Ok(negated)
+            }
+            Operand::Integer(_) => self.source(operand, 1),
             _ => self.bad("a predicate is expected"),
         }
     }
-
-    // ---- code ----
 }

@@ -1,9 +1,7 @@
-//! Floating-point arithmetic and comparisons: 9.7.3 (f32, f64), 9.7.4 (f16, bf16), 9.7.5 (mixed), 9.7.6 and 9.7.7 (set, setp).
-//!
-//! Packed types are two calls, by [`super::halves`].
+//! Floating-point arithmetic and comparisons: 9.7.3 (f32, f64), 9.7.4 (f16, bf16), 9.7.6 and 9.7.7 (set, setp).
 
 use super::soft::{self, Format, Number};
-use super::{Mode, Round};
+use super::{Mode, Round, Row, Scalar, Type, find};
 
 /// A value of `.f16`, as its bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,13 +39,7 @@ pub trait Float: Copy {
     /// Subnormal values become zeros of their sign, if `ftz`.
     #[inline(always)]
     fn flush(self, ftz: bool) -> Self {
-        let bits = self.bits();
-        let subnormal = bits & Self::FORMAT.infinity() == 0;
-        Self::from_bits(if ftz && subnormal {
-            bits & Self::FORMAT.sign()
-        } else {
-            bits
-        })
+        Self::from_bits(Self::FORMAT.flush(self.bits(), ftz))
     }
 }
 
@@ -126,6 +118,18 @@ macro_rules! half {
             #[inline(always)]
             fn fma_near(self, factor: Self, addend: Self) -> Self {
                 Self::near(add_odd(self.to_f64() * factor.to_f64(), addend.to_f64()))
+            }
+        }
+        impl PartialEq for $type {
+            #[inline(always)]
+            fn eq(&self, other: &Self) -> bool {
+                self.to_f64() == other.to_f64()
+            }
+        }
+        impl PartialOrd for $type {
+            #[inline(always)]
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                self.to_f64().partial_cmp(&other.to_f64())
             }
         }
     };
@@ -235,8 +239,11 @@ fn finish<F: Float>(value: F, operands: [F; 3], mode: Mode) -> F {
     let mut bits = if nan { nan_of(operands) } else { value.bits() };
     let negative = bits & format.sign() != 0;
     if mode.sat {
-        let one = F::near(1.0).bits();
-        bits = if negative || nan { 0 } else { bits.min(one) };
+        bits = if negative || nan {
+            0
+        } else {
+            bits.min(format.one())
+        };
     }
     if mode.relu && negative && !nan {
         bits = 0;
@@ -331,7 +338,7 @@ fn directed<F: Float>(a: F, b: F, c: F, round: Round) -> F {
     F::from_bits(soft::fma(F::FORMAT, a.bits(), b.bits(), c.bits(), round))
 }
 
-/// `div.rn` and the other roundings: 9.7.3.8. `div.approx` and `div.full` of f32 are in [`super::approx`].
+/// `div.rn` and the other roundings: 9.7.3.8.
 #[inline(always)]
 pub fn div<F: Float + std::ops::Div<Output = F>>(a: F, b: F, mode: Mode) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
@@ -348,12 +355,6 @@ pub fn div<F: Float + std::ops::Div<Output = F>>(a: F, b: F, mode: Mode) -> F {
     let exact = || a.to_f64() / b.to_f64();
     // The device divides in software, and looks at `a` first.
     finish(tiny(quotient, mode, exact), [b, a, a], mode)
-}
-
-/// `rcp.rn` and the other roundings: 9.7.3.13.
-#[inline(always)]
-pub fn rcp<F: Float + std::ops::Div<Output = F>>(a: F, mode: Mode) -> F {
-    div(F::near(1.0), a, mode)
 }
 
 /// `sqrt.rn` and the other roundings: 9.7.3.15.
@@ -374,26 +375,15 @@ pub fn sqrt<F: Float>(a: F, mode: Mode) -> F {
     )
 }
 
-/// The modifiers of `min` and `max`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Extreme {
-    /// `.ftz`
-    pub ftz: bool,
-    /// `.NaN`: the result is a NaN if an operand is one.
-    pub nan: bool,
-    /// `.xorsign.abs`: of the magnitudes, with the product's sign.
-    pub xorsign_abs: bool,
-}
-
 /// `min`: 9.7.3.11, 9.7.4.7. −0 is less than +0.
 #[inline(always)]
-pub fn min<F: Float + PartialOrd>(a: F, b: F, mode: Extreme) -> F {
+pub fn min<F: Float + PartialOrd>(a: F, b: F, mode: Mode) -> F {
     extreme(a, b, mode, |a, b| a < b, |a, b| a | b)
 }
 
 /// `max`: 9.7.3.12, 9.7.4.8.
 #[inline(always)]
-pub fn max<F: Float + PartialOrd>(a: F, b: F, mode: Extreme) -> F {
+pub fn max<F: Float + PartialOrd>(a: F, b: F, mode: Mode) -> F {
     extreme(a, b, mode, |a, b| a > b, |a, b| a & b)
 }
 
@@ -401,17 +391,18 @@ pub fn max<F: Float + PartialOrd>(a: F, b: F, mode: Extreme) -> F {
 fn extreme<F: Float + PartialOrd>(
     a: F,
     b: F,
-    mode: Extreme,
+    mode: Mode,
     first: fn(&F, &F) -> bool,
     equal: fn(u64, u64) -> u64,
 ) -> F {
     let (a, b) = (a.flush(mode.ftz), b.flush(mode.ftz));
-    let sign = (a.bits() ^ b.bits()) & F::FORMAT.sign();
-    let (a, b) = if mode.xorsign_abs {
+    let mut sign = (a.bits() ^ b.bits()) & F::FORMAT.sign();
+    let (a, b) = if mode.xorsign {
         (abs(a), abs(b))
     } else {
         (a, b)
     };
+    sign = if mode.xorsign { sign } else { 0 };
     let chosen = if first(&a, &b) {
         a.bits()
     } else if a == b {
@@ -422,126 +413,194 @@ fn extreme<F: Float + PartialOrd>(
         a.bits()
     };
     let nan = a.is_nan() && b.is_nan() || mode.nan && (a.is_nan() || b.is_nan());
-    let bits = if mode.xorsign_abs {
-        chosen | sign
+    F::from_bits(if nan {
+        nan_of([a, b, b])
     } else {
-        chosen
-    };
-    F::from_bits(if nan { nan_of([a, b, b]) } else { bits })
+        chosen | sign
+    })
 }
 
-/// `abs`: 9.7.3.9, 9.7.4.6. Of a NaN, too, only the sign changes.
+/// Of a NaN, too, only the sign changes.
 #[inline(always)]
-pub fn abs<F: Float>(a: F) -> F {
+fn abs<F: Float>(a: F) -> F {
     F::from_bits(a.bits() & !F::FORMAT.sign())
 }
 
-/// `neg`: 9.7.3.10, 9.7.4.5. Of a NaN, too, only the sign changes.
 #[inline(always)]
-pub fn neg<F: Float>(a: F) -> F {
+fn neg<F: Float>(a: F) -> F {
     F::from_bits(a.bits() ^ F::FORMAT.sign())
 }
 
-/// `copysign`: 9.7.3.2. The sign of `a`, the magnitude of `b`.
-#[inline(always)]
-pub fn copysign<F: Float>(a: F, b: F) -> F {
+/// The sign of `a`, the magnitude of `b`.
+fn copysign<F: Float>(a: F, b: F) -> F {
     F::from_bits(a.bits() & F::FORMAT.sign() | b.bits() & !F::FORMAT.sign())
 }
 
-/// What `testp` asks: 9.7.3.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are those of PTX")]
-pub enum Class {
-    Finite,
-    Infinite,
-    Number,
-    NotANumber,
-    Normal,
-    Subnormal,
+/// An approximation: the exact value rounded once, so that the error is half a unit in the last place, within every bound of the manual;
+/// the device's results differ from these in the last bits. NaN is the canonical one.
+fn near<F: Float>(exact: f64, mode: Mode) -> F {
+    if exact.is_nan() {
+        F::from_bits(F::FORMAT.nan())
+    } else {
+        F::near(exact).flush(mode.ftz)
+    }
+}
+
+fn apply<F: Float>(function: fn(f64) -> f64, a: F, mode: Mode) -> F {
+    near(function(a.flush(mode.ftz).to_f64()), mode)
+}
+
+/// `div.approx` (at most 2 units, and 0 or NaN by a divisor above 2^126) and `div.full`.
+fn divide(a: f32, b: f32, mode: Mode) -> f32 {
+    let [a, b] = [a, b].map(|value| f64::from(value.flush(mode.ftz)));
+    let large = !mode.full && b.abs() > 2_f64.powi(126) && b.is_finite();
+    near(if large { a * 0_f64.copysign(b) } else { a / b }, mode)
+}
+
+/// `rcp.approx.ftz.f64`, `rsqrt.approx.ftz.f64`: only the upper 32 bits of operand and result are used.
+fn coarse(a: f64, function: fn(f64) -> f64) -> f64 {
+    let upper = |a: f64| f64::from_bits(a.to_bits() & !0xffff_ffff);
+    upper(near(
+        function(upper(a).flush(true)),
+        Mode {
+            ftz: true,
+            ..Mode::PLAIN
+        },
+    ))
+}
+
+macro_rules! rows {
+    ($type:ty: $($name:literal $operands:literal |$mode:pat_param, $($operand:ident)+| $value:expr;)*) => {
+        &[$(($name, $operands, |_, mode| {
+            Box::new(move |v: [u64; 4]| {
+                let ($mode, mut operands) = (mode, v.into_iter());
+                $(let $operand = <$type as Float>::from_bits(operands.next().unwrap_or(0));)+
+                Float::bits($value)
+            })
+        }),)*]
+    };
+}
+
+/// The instructions of all types.
+fn common<F: Float + PartialOrd + 'static>(
+    name: &str,
+    count: usize,
+    kind: Type,
+    mode: Mode,
+) -> Option<(&'static str, Scalar)> {
+    let rows: &[Row] = rows! { F:
+        "add" "tt" |mode, a b| add(a, b, mode);
+        "sub" "tt" |mode, a b| sub(a, b, mode);
+        "mul" "tt" |mode, a b| mul(a, b, mode);
+        "fma" "ttt" |mode, a b c| if mode.oob { fma_oob(a, b, c, mode) } else { fma(a, b, c, mode) };
+        "mad" "ttt" |mode, a b c| fma(a, b, c, mode);
+        "min" "tt" |mode, a b| min(a, b, mode);
+        "min" "ttt" |mode, a b c| min(min(a, b, mode), c, mode);
+        "max" "tt" |mode, a b| max(a, b, mode);
+        "max" "ttt" |mode, a b c| max(max(a, b, mode), c, mode);
+        "neg" "t" |mode, a| neg(a.flush(mode.ftz));
+        "abs" "t" |mode, a| abs(a.flush(mode.ftz));
+        "copysign" "tt" |_, a b| copysign(a, b);
+        "ex2" "t" |mode, a| apply(f64::exp2, a, mode);
+        "tanh" "t" |_, a| apply(f64::tanh, a, Mode::PLAIN);
+    };
+    find(rows, name, count, kind, mode)
+}
+
+pub fn function(
+    name: &str,
+    count: usize,
+    kind: Type,
+    mode: Mode,
+) -> Option<(&'static str, Scalar)> {
+    let single: &[Row] = rows! { f32:
+        "div" "tt" |mode, a b| if mode.approx || mode.full { divide(a, b, mode) } else { div(a, b, mode) };
+        "rcp" "t" |mode, a| if mode.approx { apply(|a| 1.0 / a, a, mode) } else { div(1.0, a, mode) };
+        "sqrt" "t" |mode, a| if mode.approx { apply(f64::sqrt, a, mode) } else { sqrt(a, mode) };
+        "rsqrt" "t" |mode, a| apply(|a| 1.0 / a.sqrt(), a, mode);
+        "sin" "t" |mode, a| apply(f64::sin, a, mode);
+        "cos" "t" |mode, a| apply(f64::cos, a, mode);
+        "lg2" "t" |mode, a| apply(f64::log2, a, mode);
+    };
+    let double: &[Row] = rows! { f64:
+        "div" "tt" |mode, a b| div(a, b, mode);
+        "rcp" "t" |mode, a| if mode.approx { coarse(a, |a| 1.0 / a) } else { div(1.0, a, mode) };
+        "sqrt" "t" |mode, a| sqrt(a, mode);
+        "rsqrt" "t" |mode, a| if mode.ftz { coarse(a, |a| 1.0 / a.sqrt()) } else { apply(|a| 1.0 / a.sqrt(), a, mode) };
+    };
+    match kind {
+        Type::F16 => common::<F16>(name, count, kind, mode),
+        Type::Bf16 => common::<Bf16>(name, count, kind, mode),
+        Type::F32 => {
+            find(single, name, count, kind, mode).or_else(|| common::<f32>(name, count, kind, mode))
+        }
+        Type::F64 => {
+            find(double, name, count, kind, mode).or_else(|| common::<f64>(name, count, kind, mode))
+        }
+        _ => None,
+    }
+}
+
+/// The value of a float of this type, exactly.
+#[inline(always)]
+pub fn value(kind: Type, bits: u64, ftz: bool) -> f64 {
+    match kind {
+        Type::F16 => F16(bits as u16).flush(ftz).to_f64(),
+        Type::Bf16 => Bf16(bits as u16).flush(ftz).to_f64(),
+        Type::F32 => f32::from_bits(bits as u32).flush(ftz).to_f64(),
+        _ => f64::from_bits(bits),
+    }
 }
 
 /// `testp`: 9.7.3.1. A zero is normal.
-pub fn testp<F: Float>(a: F, class: Class) -> bool {
-    let (magnitude, infinity) = (a.bits() & F::FORMAT.nan(), F::FORMAT.infinity());
-    match class {
-        Class::Finite => magnitude < infinity,
-        Class::Infinite => magnitude == infinity,
-        Class::Number => magnitude <= infinity,
-        Class::NotANumber => magnitude > infinity,
-        Class::Normal => {
-            magnitude < infinity && (magnitude >> F::FORMAT.fraction != 0 || magnitude == 0)
-        }
-        Class::Subnormal => magnitude != 0 && magnitude & infinity == 0,
+pub fn testp(kind: Type, class: &str) -> Option<Scalar> {
+    let format = kind.format();
+    let normal = 1 << format.fraction;
+    let (infinity, nan) = (format.infinity(), format.nan());
+    let range = match class {
+        "finite" => 0..infinity,
+        "infinite" => infinity..infinity + 1,
+        "number" => 0..infinity + 1,
+        "notanumber" => infinity + 1..nan + 1,
+        "normal" => normal..infinity,
+        "subnormal" => 1..normal,
+        _ => return None,
+    };
+    let zero = class == "normal";
+    Some(Box::new(move |[a, ..]| {
+        u64::from(range.contains(&(a & nan)) || zero && a & nan == 0)
+    }))
+}
+
+/// A comparison of `set` and `setp` (9.7.6, 9.7.7): whether it holds if `a` is less, equal, greater, or one is a NaN, from the lowest bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Compare(pub u8);
+
+impl Compare {
+    /// With a `u` it holds for a NaN, too. `lo`, `ls`, `hi`, `hs` are the others on unsigned types.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(Self(match name {
+            "lt" | "lo" => 0b0001,
+            "eq" => 0b0010,
+            "le" | "ls" => 0b0011,
+            "gt" | "hi" => 0b0100,
+            "ne" => 0b0101,
+            "ge" | "hs" => 0b0110,
+            "num" => 0b0111,
+            "nan" => 0b1000,
+            "ltu" => 0b1001,
+            "equ" => 0b1010,
+            "leu" => 0b1011,
+            "gtu" => 0b1100,
+            "neu" => 0b1101,
+            "geu" => 0b1110,
+            _ => return None,
+        }))
+    }
+
+    #[inline(always)]
+    pub fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
+        let place = a.partial_cmp(&b).map_or(3, |order| order as i8 + 1);
+        self.0 >> place & 1 != 0
     }
 }
-
-/// The comparisons of `set` and `setp`: 9.7.6, 9.7.7. `lo`, `ls`, `hi`, `hs` are the others on unsigned types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(
-    missing_docs,
-    reason = "the names are those of PTX; with a `U` they hold for a NaN too"
-)]
-pub enum Compare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Equ,
-    Neu,
-    Ltu,
-    Leu,
-    Gtu,
-    Geu,
-    Num,
-    Nan,
-}
-
-/// A comparison of integers, or of floats that are flushed already. Integers have no comparison with `U`.
-#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN is meant")]
-#[inline(always)]
-pub fn compare<T: PartialOrd>(op: Compare, a: T, b: T) -> bool {
-    let order = a.partial_cmp(&b);
-    match op {
-        Compare::Eq => a == b,
-        Compare::Ne => order.is_some() && a != b,
-        Compare::Lt => a < b,
-        Compare::Le => a <= b,
-        Compare::Gt => a > b,
-        Compare::Ge => a >= b,
-        Compare::Equ => order.is_none() || a == b,
-        Compare::Neu => a != b,
-        Compare::Ltu => !(a >= b),
-        Compare::Leu => !(a > b),
-        Compare::Gtu => !(a <= b),
-        Compare::Geu => !(a < b),
-        Compare::Num => order.is_some(),
-        Compare::Nan => order.is_none(),
-    }
-}
-
-/// A comparison of floats.
-#[inline(always)]
-pub fn compare_float<F: Float + PartialOrd>(op: Compare, a: F, b: F, ftz: bool) -> bool {
-    compare(op, a.flush(ftz), b.flush(ftz))
-}
-
-macro_rules! ordered {
-    ($($type:ident)*) => {$(
-        impl PartialEq for $type {
-            #[inline(always)]
-            fn eq(&self, other: &Self) -> bool {
-                self.to_f64() == other.to_f64()
-            }
-        }
-        impl PartialOrd for $type {
-            #[inline(always)]
-            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-                self.to_f64().partial_cmp(&other.to_f64())
-            }
-        }
-    )*};
-}
-
-ordered!(F16 Bf16);

@@ -1,290 +1,260 @@
-//! Integer arithmetic: 9.7.1; with carries: 9.7.2; logic and shifts: 9.7.8.
+//! Integer arithmetic: 9.7.1; logic and shifts: 9.7.8; `prmt`: 9.7.9.7.
 
-/// An integer type of PTX's arithmetic.
-pub trait Int: Copy + Ord {
-    /// The type of `.wide` results.
-    type Wide;
-    /// How many bits it has.
-    const BITS: u32;
-    /// The lower and upper half of the product: `mul.lo`, `mul.hi` (9.7.1.3).
-    fn mul(self, other: Self) -> [Self; 2];
-    /// The whole product: `mul.wide` (9.7.1.3).
-    fn wide(self, other: Self) -> Self::Wide;
-    /// `a + b + carry`, and the carry out: `add.cc`, `addc` (9.7.2.1, 9.7.2.2).
-    fn add_carry(self, other: Self, carry: bool) -> (Self, bool);
-    /// `a − b − borrow`, and the borrow out: `sub.cc`, `subc` (9.7.2.3, 9.7.2.4).
-    fn sub_borrow(self, other: Self, borrow: bool) -> (Self, bool);
-    /// `div` (9.7.1.8): all ones for a divisor of zero, as the device; the least number for the least by −1.
-    fn div(self, other: Self) -> Self;
-    /// `rem` (9.7.1.9): all ones for a divisor of zero, as the device; 0 for the least by −1.
-    fn rem(self, other: Self) -> Self;
-    /// `sad` (9.7.1.7): `addend + |a − b|`.
-    fn sad(self, other: Self, addend: Self) -> Self;
-    /// `shl` (9.7.8.8): 0 by more than the width.
-    fn shl(self, by: u32) -> Self;
-    /// `shr` (9.7.8.9): the sign, or 0, by more than the width.
-    fn shr(self, by: u32) -> Self;
-    /// `bfe` (9.7.1.19): `length` bits at `position`, extended by their sign if the type has one.
-    fn bfe(self, position: u32, length: u32) -> Self;
-    /// `bfind` (9.7.1.17): the position of the highest bit that is not the sign; all ones if there is none.
-    fn bfind(self, shift_amount: bool) -> u32;
-}
+use super::{Class, Mode, Row, Scalar, Type, find};
 
-/// The position and length of a bit field: the lower 8 bits; of 64-bit operands all of them, as the device, unlike 9.7.1.19.
+/// The lower bits of a number as one of a type.
 #[inline(always)]
-fn field(position: u32, length: u32, bits: u32) -> (u32, u32) {
-    let mask = if bits == 64 { u32::MAX } else { 0xff };
-    (position & mask, length & mask)
+pub fn extend(value: u64, bits: u32, signed: bool) -> i128 {
+    let unused = 64 - bits;
+    if signed {
+        i128::from((value << unused) as i64 >> unused)
+    } else {
+        i128::from(value << unused >> unused)
+    }
 }
 
-macro_rules! int {
-    ($($type:ident $unsigned:ident $wide:ident;)*) => {$(
-        impl Int for $type {
-            type Wide = $wide;
-            const BITS: u32 = $type::BITS;
-            #[inline(always)]
-            fn mul(self, other: Self) -> [Self; 2] {
-                let product = self as $wide * other as $wide;
-                [product as $type, (product >> $type::BITS) as $type]
-            }
-            #[inline(always)]
-            fn wide(self, other: Self) -> $wide {
-                self as $wide * other as $wide
-            }
-            #[inline(always)]
-            fn add_carry(self, other: Self, carry: bool) -> (Self, bool) {
-                let (sum, first) = (self as $unsigned).overflowing_add(other as $unsigned);
-                let (sum, second) = sum.overflowing_add(carry.into());
-                (sum as $type, first | second)
-            }
-            #[inline(always)]
-            fn sub_borrow(self, other: Self, borrow: bool) -> (Self, bool) {
-                let (difference, first) = (self as $unsigned).overflowing_sub(other as $unsigned);
-                let (difference, second) = difference.overflowing_sub(borrow.into());
-                (difference as $type, first | second)
-            }
-            #[inline(always)]
-            fn div(self, other: Self) -> Self {
-                if other == 0 { $unsigned::MAX as $type } else { self.wrapping_div(other) }
-            }
-            #[inline(always)]
-            fn rem(self, other: Self) -> Self {
-                if other == 0 { !other } else { self.wrapping_rem(other) }
-            }
-            #[inline(always)]
-            fn sad(self, other: Self, addend: Self) -> Self {
-                addend.wrapping_add(self.abs_diff(other) as $type)
-            }
-            #[inline(always)]
-            fn shl(self, by: u32) -> Self {
-                self.checked_shl(by).unwrap_or(0)
-            }
-            #[inline(always)]
-            fn shr(self, by: u32) -> Self {
-                self >> by.min($type::BITS - 1) >> u32::from(by >= $type::BITS)
-            }
-            #[inline(always)]
-            fn bfe(self, position: u32, length: u32) -> Self {
-                let (position, length) = field(position, length, $type::BITS);
-                if length == 0 {
-                    return 0;
-                }
-                // Above the highest bit, the field continues with the sign.
-                let bits = Int::shr(self, position);
-                let unused = $type::BITS.saturating_sub(length);
-                bits << unused >> unused
-            }
-            #[inline(always)]
-            fn bfind(self, shift_amount: bool) -> u32 {
-                let zeros = (if self < (0 as $type) { !self } else { self }).leading_zeros();
-                match zeros {
-                    $type::BITS => u32::MAX,
-                    _ if shift_amount => zeros,
-                    _ => $type::BITS - 1 - zeros,
-                }
-            }
+/// The type and the modifiers of an instruction.
+#[derive(Clone, Copy)]
+struct Of {
+    bits: u32,
+    signed: bool,
+    mode: Mode,
+}
+
+impl Of {
+    /// `.sat`
+    #[inline(always)]
+    fn clamp(self, value: i128) -> i128 {
+        if !self.mode.sat {
+            return value;
         }
-    )*};
-}
+        value.clamp(-1 << (self.bits - 1), (1 << (self.bits - 1)) - 1)
+    }
 
-int! {
-    u16 u16 u32;
-    i16 u16 i32;
-    u32 u32 u64;
-    i32 u32 i64;
-    u64 u64 u128;
-    i64 u64 i128;
-}
-
-/// `mad.hi.sat.s32`: 9.7.1.4.
-pub fn mad_hi_sat(a: i32, b: i32, c: i32) -> i32 {
-    a.mul(b)[1].saturating_add(c)
-}
-
-/// `mul24`: 9.7.1.5. `high`: bits 16 to 47 of the product, otherwise 0 to 31.
-#[inline(always)]
-pub fn mul24(a: u32, b: u32, signed: bool, high: bool) -> u32 {
-    let extend = |value: u32| {
-        let value = value << 8;
-        if signed {
-            i64::from(value as i32 >> 8)
+    /// `.lo`, `.hi`, `.wide` of a product.
+    #[inline(always)]
+    fn part(self, product: i128) -> i128 {
+        if self.mode.high {
+            product >> self.bits
         } else {
-            i64::from(value >> 8)
+            product
         }
+    }
+
+    /// `.relu`
+    #[inline(always)]
+    fn relu(self, value: i128) -> i128 {
+        if self.mode.relu { value.max(0) } else { value }
+    }
+
+    /// The product of the lower 24 bits: bits 0 to 31, or 16 to 47.
+    fn product24(self, a: i128, b: i128) -> i128 {
+        let product = extend(a as u64, 24, self.signed) * extend(b as u64, 24, self.signed);
+        if self.mode.high {
+            product >> 16
+        } else {
+            product
+        }
+    }
+
+    /// A number of bits, modulo 32 or at most 32.
+    fn within(self, count: i128) -> i128 {
+        if self.mode.wrap {
+            count & 31
+        } else {
+            count.min(32)
+        }
+    }
+
+    /// Position and length of a bit field: the lower 8 bits; of 64-bit operands all of them, as the device, unlike 9.7.1.19.
+    fn field(self, position: i128, length: i128) -> (u32, u32) {
+        let mask = if self.bits == 64 { u32::MAX } else { 0xff };
+        (position as u32 & mask, length as u32 & mask)
+    }
+
+    fn zeros(self, a: i128) -> i128 {
+        i128::from(a.leading_zeros()) - 128 + i128::from(self.bits)
+    }
+
+    /// 9.7.1.19: above the highest bit, the field continues with the sign.
+    fn bfe(self, a: i128, position: i128, length: i128) -> i128 {
+        let (position, length) = self.field(position, length);
+        match length.min(self.bits) {
+            0 => 0,
+            length => extend((a >> position.min(127)) as u64, length, self.signed),
+        }
+    }
+
+    /// 9.7.1.20: `length` bits of `field` replace those of `base` at `position`.
+    fn bfi(self, field: i128, base: i128, position: i128, length: i128) -> i128 {
+        let (position, length) = self.field(position, length);
+        if position >= self.bits {
+            return base;
+        }
+        let mask = ((1 << length.min(64)) - 1) << position;
+        base & !mask | field << position & mask
+    }
+}
+
+/// `number` operands, exact numbers of the instruction's type or words, to a number that is cut to the type.
+macro_rules! rows {
+    ($($name:literal $operands:literal |$of:pat_param, $($operand:ident)+| $value:expr;)*) => {
+        &[$(($name, $operands, |kind, mode| {
+            let of = Of { bits: kind.bits(), signed: kind.class() == Class::Signed, mode };
+            let result = if mode.wide { 2 * of.bits } else { of.bits };
+            Box::new(move |v: [u64; 4]| {
+                let mut operands = v.iter().zip($operands.bytes()).map(|(value, letter)| match letter {
+                    b't' => extend(*value, of.bits, of.signed),
+                    b'x' => extend(*value, result, of.signed),
+                    _ => i128::from(*value as u32),
+                });
+                $(let $operand = operands.next().unwrap_or(0);)+
+                let $of = of;
+                extend(i128::from($value) as u64, result, of.signed) as u64
+            })
+        }),)*]
     };
-    ((extend(a) * extend(b)) >> if high { 16 } else { 0 }) as u32
 }
 
-/// `mad24`: 9.7.1.6. `sat` is that of `mad24.hi.sat.s32`.
+const ROWS: &[Row] = rows! {
+    "add" "tt" |of, a b| of.clamp(a + b);
+    "sub" "tt" |of, a b| of.clamp(a - b);
+    "mul" "tt" |of, a b| of.part(a.wrapping_mul(b));
+    "mad" "ttx" |of, a b c| of.clamp(of.part(a.wrapping_mul(b)).wrapping_add(c));
+    "mul24" "tt" |of, a b| of.product24(a, b);
+    "mad24" "ttt" |of, a b c| of.clamp(of.product24(a, b) + c);
+    "sad" "ttt" |_, a b c| c + (a - b).abs();
+    // By zero all ones, as the device.
+    "div" "tt" |_, a b| if b == 0 { -1 } else { quotient(a, b) };
+    "rem" "tt" |_, a b| if b == 0 { -1 } else { a - quotient(a, b) * b };
+    "abs" "t" |_, a| a.abs();
+    "neg" "t" |_, a| -a;
+    "min" "tt" |of, a b| of.relu(a.min(b));
+    "max" "tt" |of, a b| of.relu(a.max(b));
+    "popc" "t" |_, a| a.count_ones();
+    "clz" "t" |of, a| of.zeros(a);
+    "brev" "t" |of, a| (a as u64).reverse_bits() >> (64 - of.bits);
+    "bfind" "t" |of, a| bfind(of.bits.into(), of.zeros(if a < 0 { !a } else { a }), of.mode.amount);
+    "cnot" "t" |_, a| a == 0;
+    "fns" "www" |_, mask base offset| fns(mask as u32, base as u32, offset as i32);
+    "bfe" "tww" |of, a position length| of.bfe(a, position, length);
+    "bfi" "ttww" |of, a b position length| of.bfi(a, b, position, length);
+    "szext" "tw" |of, a width| of.bfe(a, 0, of.within(width));
+    "bmsk" "ww" |of, position width| ((1_i128 << of.within(width)) - 1) << of.within(position);
+    "prmt" "www" |_, a b c| prmt(a, b, [0, 1, 2, 3].map(|i| c >> (4 * i) & 15));
+    "and" "tt" |_, a b| a & b;
+    "or" "tt" |_, a b| a | b;
+    "xor" "tt" |_, a b| a ^ b;
+    "lop3" "wwwi" |_, a b c table| lop3(a as u32, b as u32, c as u32, table as u8);
+    "shf" "www" |of, low high by| shf(of.mode, low as u64, high as u64, by as u32);
+    "shl" "tw" |_, a by| if by < 64 { a << by } else { 0 };
+    "shr" "tw" |_, a by| a >> by.min(64);
+    // 9.7.13.5: `atom` has the old value first.
+    "atom.exch" "tt" |_, _old new| new;
+    "atom.cas" "ttt" |_, old like new| if old == like { new } else { old };
+    "atom.inc" "tt" |_, old limit| if old >= limit { 0 } else { old + 1 };
+    "atom.dec" "tt" |_, old limit| if old == 0 || old > limit { limit } else { old - 1 };
+};
+
+pub fn function(
+    name: &str,
+    count: usize,
+    kind: Type,
+    mode: Mode,
+) -> Option<(&'static str, Scalar)> {
+    find(ROWS, name, count, kind, mode)
+}
+
+/// The product of a byte or half of each word, extended by its sign if its type has one.
+fn part(word: u64, index: u32, bits: u32, signed: bool) -> i128 {
+    extend(word >> (index * bits), bits, signed)
+}
+
+/// `dp4a` (9.7.1.23): the four products of bytes are added to `c`. `dp2a` (9.7.1.24): those of the halves of `a` with the two lower (or
+/// upper) bytes of `b`.
+pub fn dot(width: u32, signs: [bool; 2], high: bool) -> Scalar {
+    let first = if width == 16 && high { 2 } else { 0 };
+    Box::new(move |[a, b, c, _]| {
+        (0..32 / width).fold(i128::from(c), |sum, i| {
+            sum + part(a, i, width, signs[0]) * part(b, i + first, 8, signs[1])
+        }) as u64
+    })
+}
+
 #[inline(always)]
-pub fn mad24(a: u32, b: u32, c: u32, signed: bool, high: bool, sat: bool) -> u32 {
-    let product = mul24(a, b, signed, high);
-    if sat {
-        (product as i32).saturating_add(c as i32) as u32
-    } else {
-        product.wrapping_add(c)
+fn quotient(a: i128, b: i128) -> i128 {
+    match (i64::try_from(a), i64::try_from(b)) {
+        (Ok(a), Ok(b)) if b != -1 => (a / b).into(),
+        _ => a / b,
     }
 }
 
-/// `shf` (9.7.8.7) of `high:low` by `by` modulo 32, or at most 32 if `clamp`: the upper word shifted left, or the lower word shifted
-/// right.
-#[inline(always)]
-pub fn shf(low: u32, high: u32, by: u32, left: bool, clamp: bool) -> u32 {
-    let by = if clamp { by.min(32) } else { by & 31 };
-    let pair = u64::from(high) << 32 | u64::from(low);
-    if left {
-        (pair << by >> 32) as u32
-    } else {
-        (pair >> by) as u32
+/// 9.7.1.17: the position of the highest bit that is not the sign; all ones if there is none.
+fn bfind(bits: i128, zeros: i128, amount: bool) -> i128 {
+    match zeros == bits {
+        true => -1,
+        false if amount => zeros,
+        false => bits - 1 - zeros,
     }
 }
 
-/// `bfi` (9.7.1.20) in the lower `bits` bits (32 or 64): `length` bits of `field` replace those of `base` at `position`.
-#[inline(always)]
-pub fn bfi(field: u64, base: u64, position: u32, length: u32, bits: u32) -> u64 {
-    let (position, length) = self::field(position, length, bits);
-    if length == 0 || position >= bits {
-        return base;
-    }
-    let mask = (u64::MAX >> (64 - length.min(64))) << position;
-    base & !mask | field << position & mask
-}
-
-/// `fns` (9.7.1.18): the position of the `offset`-th set bit from `base` on, upward or (if negative) downward; all ones if there is
-/// none.
-pub fn fns(mask: u32, base: u32, offset: i32) -> u32 {
+/// 9.7.1.18: the position of the `offset`-th set bit from `base` on, upward or (if negative) downward; all ones if there is none.
+fn fns(mask: u32, base: u32, offset: i32) -> u32 {
     let set = |bit: &u32| mask >> bit & 1 != 0;
-    let found = match offset {
-        0 => Some(base).filter(|base| *base < 32).filter(set),
-        1.. => (base..32).filter(set).nth(offset as usize - 1),
+    let found = match (offset, offset.unsigned_abs() as usize) {
+        (0, _) => Some(base).filter(|base| *base < 32).filter(set),
+        (1.., count) => (base..32).filter(set).nth(count - 1),
         _ if base >= 32 => None,
-        _ => (0..=base)
-            .rev()
-            .filter(set)
-            .nth(offset.unsigned_abs() as usize - 1),
+        (_, count) => (0..=base).rev().filter(set).nth(count - 1),
     };
     found.unwrap_or(u32::MAX)
 }
 
-/// `szext`: 9.7.1.21. The lower `width` bits, extended; `wrap`: modulo 32, otherwise at most 32.
-#[inline(always)]
-pub fn szext(a: u32, width: u32, signed: bool, wrap: bool) -> u32 {
-    let width = if wrap { width & 31 } else { width.min(32) };
-    if width == 0 {
-        return 0;
-    }
-    let unused = 32 - width;
-    if signed {
-        ((a << unused) as i32 >> unused) as u32
+/// 9.7.8.7: `high:low` shifted by `by` modulo 32, or at most 32 if `.clamp`.
+fn shf(mode: Mode, low: u64, high: u64, by: u32) -> u32 {
+    let by = if mode.clamp { by.min(32) } else { by & 31 };
+    let pair = high << 32 | low;
+    (if mode.left {
+        pair << by >> 32
     } else {
-        a << unused >> unused
-    }
+        pair >> by
+    }) as u32
 }
 
-/// `bmsk`: 9.7.1.22. `width` ones from `position` on; `wrap`: both modulo 32, otherwise at most 32.
-#[inline(always)]
-pub fn bmsk(position: u32, width: u32, wrap: bool) -> u32 {
-    let limit = |value: u32| if wrap { value & 31 } else { value.min(32) };
-    ((1_u64 << limit(width)).wrapping_sub(1) << limit(position)) as u32
-}
-
-/// The modes of `prmt`: 9.7.9.7.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are those of PTX")]
-pub enum Permute {
-    #[default]
-    Any,
-    F4e,
-    B4e,
-    Rc8,
-    Ecl,
-    Ecr,
-    Rc16,
-}
-
-/// `prmt` (9.7.9.7): four of the eight bytes of `b:a`; with [`Permute::Any`] bit 3 of a selector repeats the byte's sign.
-#[inline(always)]
-pub fn prmt(a: u32, b: u32, selectors: u32, mode: Permute) -> u32 {
-    let bytes = u64::from(b) << 32 | u64::from(a);
-    let select = selectors & 3;
-    let mut result = 0;
-    for i in 0..4 {
-        let selector = match mode {
-            Permute::Any => selectors >> (4 * i) & 15,
-            Permute::F4e => select + i,
-            Permute::B4e => select.wrapping_sub(i) & 7,
-            Permute::Rc8 => select,
-            Permute::Ecl => select.max(i),
-            Permute::Ecr => select.min(i),
-            Permute::Rc16 => (select & 1) * 2 + (i & 1),
-        };
-        let byte = (bytes >> (8 * (selector & 7))) as u8;
+/// 9.7.9.7: four of the eight bytes of `b:a`; bit 3 of a selector repeats the byte's sign.
+fn prmt(a: i128, b: i128, selectors: [i128; 4]) -> i128 {
+    let bytes = b << 32 | a;
+    selectors.iter().rev().fold(0, |result, selector| {
+        let byte = bytes >> (8 * (selector & 7));
         let byte = if selector & 8 != 0 {
-            (byte as i8 >> 7) as u8
+            (byte as i8 >> 7).into()
         } else {
             byte
         };
-        result |= u32::from(byte) << (8 * i);
-    }
-    result
+        result << 8 | byte & 0xff
+    })
 }
 
-/// `lop3`: 9.7.8.6. Bit `4a + 2b + c` of `table` is the result for these bits.
-#[inline(always)]
-pub fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
+/// The selectors of `prmt` with a mode, by the lower two bits of its operand.
+pub fn permute(mode: &str) -> Option<Scalar> {
+    let selectors: fn(i128) -> [i128; 4] = match mode {
+        "f4e" => |s| [0, 1, 2, 3].map(|i| s + i),
+        "b4e" => |s| [0, 1, 2, 3].map(|i| (s - i) & 7),
+        "rc8" => |s| [s; 4],
+        "ecl" => |s| [0, 1, 2, 3].map(|i| s.max(i)),
+        "ecr" => |s| [0, 1, 2, 3].map(|i| s.min(i)),
+        "rc16" => |s| [0, 1, 2, 3].map(|i| (s & 1) * 2 + (i & 1)),
+        _ => return None,
+    };
+    Some(Box::new(move |[a, b, c, _]| {
+        prmt(a.into(), b.into(), selectors(i128::from(c & 3))) as u64
+    }))
+}
+
+/// 9.7.8.6: bit `4a + 2b + c` of `table` is the result for these bits.
+fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
     (0..8).filter(|i| table >> i & 1 != 0).fold(0, |result, i| {
         let term = |value: u32, bit: u32| if i & bit != 0 { value } else { !value };
         result | term(a, 4) & term(b, 2) & term(c, 1)
     })
-}
-
-/// `dp4a`: 9.7.1.23. The four products of bytes are added to `c`.
-#[inline(always)]
-pub fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
-    (0..4).fold(c, |sum, i| {
-        sum.wrapping_add(byte(a, i, a_signed).wrapping_mul(byte(b, i, b_signed)) as u32)
-    })
-}
-
-/// `dp2a`: 9.7.1.24. The products of the halves of `a` with the two lower (or `high`) bytes of `b` are added to `c`.
-#[inline(always)]
-pub fn dp2a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool, high: bool) -> u32 {
-    (0..2).fold(c, |sum, i| {
-        let half = if a_signed {
-            i32::from((a >> (16 * i)) as i16)
-        } else {
-            i32::from((a >> (16 * i)) as u16)
-        };
-        sum.wrapping_add(half.wrapping_mul(byte(b, i + if high { 2 } else { 0 }, b_signed)) as u32)
-    })
-}
-
-#[inline(always)]
-fn byte(word: u32, index: u32, signed: bool) -> i32 {
-    let byte = (word >> (8 * index)) as u8;
-    if signed {
-        i32::from(byte as i8)
-    } else {
-        i32::from(byte)
-    }
 }

@@ -4,8 +4,8 @@
 //! below 2^-25 of the largest exponent among them and summed exactly; the sum is cut off to f32, or rounded to nearest to f16. The
 //! error is below `(k + 2) · 2^-24` of the largest magnitude.
 
-use super::convert::extend;
 use super::float::{self, Float};
+use super::int::extend;
 use super::soft::{self, Format, Number};
 use super::{Mode, Round, Type};
 
@@ -26,15 +26,6 @@ pub struct Mma {
     pub sat: bool,
 }
 
-fn width(of: Type) -> usize {
-    match of {
-        Type::U4 | Type::S4 => 4,
-        Type::U8 | Type::S8 | Type::E4m3 | Type::E5m2 => 8,
-        Type::F16 | Type::Bf16 => 16,
-        _ => 32,
-    }
-}
-
 /// Element `index` of row `row` of a matrix whose rows lie in groups of four lanes: register, lane and bit.
 fn place(rows: usize, width: usize, row: usize, index: usize) -> (usize, usize, usize) {
     let each = 32 / width;
@@ -50,7 +41,7 @@ fn place(rows: usize, width: usize, row: usize, index: usize) -> (usize, usize, 
 pub fn mma(form: Mma, a: &[[u32; 32]], b: &[[u32; 32]], c: &[[u32; 32]]) -> [[u32; 32]; 4] {
     let mut d = [[0; 32]; 4];
     let element = |registers: &[[u32; 32]], of: Type, rows, row, index| {
-        let (register, lane, bit) = place(rows, width(of), row, index);
+        let (register, lane, bit) = place(rows, of.bits() as usize, row, index);
         u64::from(registers[register][lane] >> bit)
     };
     let mut columns = [[0_u64; 64]; 8];
@@ -86,7 +77,10 @@ fn integers(form: Mma, a: &[u64], b: &[u64], c: u32) -> u32 {
     let sum: i64 = a
         .iter()
         .zip(b)
-        .map(|(a, b)| (extend(*a, form.a) * extend(*b, form.b)) as i64)
+        .map(|(a, b)| {
+            (extend(*a, form.a.bits(), form.a.signed())
+                * extend(*b, form.b.bits(), form.b.signed())) as i64
+        })
         .sum();
     let sum = sum + i64::from(c as i32);
     (if form.sat {
@@ -96,20 +90,11 @@ fn integers(form: Mma, a: &[u64], b: &[u64], c: u32) -> u32 {
     }) as u32
 }
 
-fn format(of: Type) -> (Format, u32) {
-    match of {
-        Type::F16 => (soft::F16, 0),
-        Type::Bf16 => (soft::BF16, 0),
-        Type::Tf32 => (soft::TF32, 13),
-        Type::E4m3 => (soft::E4M3, 0),
-        Type::E5m2 => (soft::E5M2, 0),
-        _ => (soft::F32, 0),
-    }
-}
-
 fn floats(form: Mma, a: &[u64], b: &[u64], c: u32) -> u32 {
-    let ((a_format, a_drop), (b_format, b_drop), (d_format, _)) =
-        (format(form.a), format(form.b), format(form.d));
+    let (a_format, b_format, d_format) = (form.a.format(), form.b.format(), form.d.format());
+    // In the upper bits of an f32.
+    let drop = |of: Type| if of == Type::Tf32 { 13 } else { 0 };
+    let (a_drop, b_drop) = (drop(form.a), drop(form.b));
     let read =
         |format: Format, drop: u32, bits: u64| (bits >> drop) & (format.sign() | format.nan());
     // Every term as a significand of at most 24 bits, and the exponent of its last bit; special ones are summed apart.
@@ -218,7 +203,7 @@ pub fn mma_f64(
                     value(a, m, row, index),
                     value(b, 8, n, index),
                     sum,
-                    Mode::default(),
+                    Mode::PLAIN,
                 )
             });
             d[register][lane] = sum.bits();

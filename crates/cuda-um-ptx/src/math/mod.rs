@@ -1,16 +1,24 @@
 //! What each PTX instruction computes, on scalars. To the bit where PTX defines it, and as an H200 answers where PTX leaves it open
 //! (the bits of a NaN); the approximations are within the bounds of the manual. Section numbers are those of the PTX ISA 9.0.
 //!
-//! Arguments that do not change in a kernel (`Mode`, `Round`, `Type`, flags) are constant in a loop over lanes: the functions are
-//! inlined there, and with [`Mode::default`] the arithmetic of `f32` and `f64` is one operation of the CPU and a selection of the NaN.
+//! [`function`] is the table of the instructions that are a function of one lane.
 
-pub mod approx;
+#![allow(missing_docs, reason = "public for this crate's tests")]
+
 pub mod convert;
 pub mod float;
 pub mod int;
 pub mod mma;
 mod soft;
+#[cfg(test)]
+mod tests;
+mod types;
 pub mod video;
+
+pub use types::{Class, Type};
+
+/// A function of one lane: up to four operands and the result, each in the lower bits.
+pub type Scalar = Box<dyn Fn([u64; 4]) -> u64 + Send + Sync>;
 
 /// The rounding of a result: `.rn`, `.rz`, `.rm`, `.rp`, `.rna`; with an `i` (`.rni`) the result is an integer as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,46 +36,103 @@ pub enum Round {
     Away,
 }
 
-/// The modifiers of floating-point arithmetic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Mode {
-    /// How results are rounded.
-    pub round: Round,
-    /// `.ftz`: subnormal inputs and results become zeros of their sign.
-    pub ftz: bool,
-    /// `.sat`: results are clamped to 0 to 1; a NaN becomes 0.
-    pub sat: bool,
-    /// `.relu`: negative results become 0; a NaN stays one.
-    pub relu: bool,
+macro_rules! mode {
+    ($($field:ident $($name:literal)|+;)*) => {
+        /// The modifiers of an instruction, as far as they decide what it computes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Mode {
+            pub round: Round,
+            $(pub $field: bool,)*
+        }
+
+        impl Mode {
+            pub const PLAIN: Self = Self { round: Round::Near, $($field: false,)* };
+
+            pub fn of(modifiers: &[&str]) -> Self {
+                let mut mode = Self::PLAIN;
+                for modifier in modifiers {
+                    match *modifier {
+                        "rz" | "rzi" => mode.round = Round::Zero,
+                        "rm" | "rmi" => mode.round = Round::Down,
+                        "rp" | "rpi" => mode.round = Round::Up,
+                        "rna" => mode.round = Round::Away,
+                        _ => {}
+                    }
+                    match *modifier {
+                        $($($name)|+ => mode.$field = true,)*
+                        _ => {}
+                    }
+                }
+                mode
+            }
+        }
+    };
 }
 
-/// A type of an operand, where the type decides what is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are those of PTX")]
-pub enum Type {
-    U4,
-    U8,
-    U16,
-    U32,
-    U64,
-    S4,
-    S8,
-    S16,
-    S32,
-    S64,
-    F16,
-    Bf16,
-    Tf32,
-    F32,
-    F64,
-    E4m3,
-    E5m2,
+mode! {
+    integer "rni" | "rzi" | "rmi" | "rpi";
+    ftz "ftz";
+    sat "sat";
+    relu "relu";
+    finite "satfinite";
+    nan "NaN";
+    xorsign "xorsign";
+    approx "approx";
+    full "full";
+    oob "oob";
+    high "hi";
+    wide "wide";
+    wrap "wrap";
+    clamp "clamp";
+    left "l";
+    amount "shiftamt";
 }
 
-/// Applies `f` to the two halves of a packed register (`.f16x2`, `.bf16x2`, `.u16x2`, `.s16x2`).
-#[inline(always)]
-pub fn halves<const N: usize>(packed: [u32; N], f: impl Fn([u16; N]) -> u16) -> u32 {
-    let low = f(packed.map(|word| word as u16));
-    let high = f(packed.map(|word| (word >> 16) as u16));
-    u32::from(high) << 16 | u32::from(low)
+/// What instruction `name` with `count` operands computes on a type, and what its operands are: `t` has the type, `w` 32 bits, and `x`
+/// the type of the result, which `.wide` makes twice as wide.
+pub fn function(
+    name: &str,
+    count: usize,
+    kind: Type,
+    mode: Mode,
+) -> Option<(&'static str, Scalar)> {
+    let (element, two) = kind.element();
+    if element.bits() > 64 || mode.wide && element.bits() > 32 {
+        return None;
+    }
+    let (operands, function) = match element.class() {
+        Class::Float(_) => float::function(name, count, element, mode)?,
+        _ => int::function(name, count, element, mode)?,
+    };
+    Some((
+        operands,
+        if two {
+            pairs(element.bits(), function)
+        } else {
+            function
+        },
+    ))
+}
+
+/// Both halves of packed operands, of `bits` bits each.
+pub fn pairs(bits: u32, function: Scalar) -> Scalar {
+    let mask = (1 << bits) - 1;
+    Box::new(move |v| {
+        let low = function(v.map(|value| value & mask)) & mask;
+        low | (function(v.map(|value| value >> bits & mask)) & mask) << bits
+    })
+}
+
+/// A row of a table: the name of an instruction, its operands, and what makes its function.
+type Row = (&'static str, &'static str, fn(Type, Mode) -> Scalar);
+
+fn find(
+    rows: &[Row],
+    name: &str,
+    count: usize,
+    kind: Type,
+    mode: Mode,
+) -> Option<(&'static str, Scalar)> {
+    let fits = |row: &&Row| row.0 == name && row.1.len() == count;
+    rows.iter().find(fits).map(|row| (row.1, row.2(kind, mode)))
 }

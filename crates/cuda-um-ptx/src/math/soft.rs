@@ -3,7 +3,7 @@
 use super::Round;
 
 /// Widths of a format's fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
     exponent: u32,
     pub fraction: u32,
@@ -51,6 +51,22 @@ impl Format {
             self.nan()
         } else {
             self.sign() - (1 << self.fraction)
+        }
+    }
+
+    #[inline(always)]
+    pub const fn one(self) -> u64 {
+        (self.bias() as u64) << self.fraction
+    }
+
+    /// With `.ftz`, subnormal numbers become zeros of their sign.
+    #[inline(always)]
+    pub const fn flush(self, bits: u64, ftz: bool) -> u64 {
+        let subnormal = bits & (self.sign() - (1 << self.fraction)) == 0;
+        if ftz && subnormal {
+            bits & self.sign()
+        } else {
+            bits
         }
     }
 

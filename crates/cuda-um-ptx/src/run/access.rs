@@ -8,103 +8,139 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::Worker;
-use super::block::{Common, Warp};
+use super::At;
+use super::block::Warp;
 use super::exec::Stop;
-use super::memory::{Kind, Located, lanes, locate};
+use super::memory::{Kind, Located, lanes};
 use crate::program::{Access, Class, Slot};
 
-/// Finds and counts what a load or a store accesses; the second value is the size for each lane.
-#[inline(always)]
-fn begin(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    access: &Access,
-    write: bool,
-    mask: u32,
-    pc: usize,
-) -> Result<(Located, u64), Stop> {
-    let size = u64::from(access.bytes) * access.slots.len() as u64;
-    let located = locate(worker, warp, common, &access.address, size, mask, write, pc)?;
-    let kind = match (write, access.strong) {
-        (false, false) => Kind::Load,
-        (false, true) => Kind::StrongLoad,
-        (true, false) => Kind::Store,
-        (true, true) => Kind::StrongStore,
-    };
-    worker.account(warp, common, &located, size, kind, pc)?;
-    Ok((located, size))
-}
-
-/// 9.7.9.8 ld.
-#[inline(always)]
-pub(crate) fn load(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    access: &Access,
-    mask: u32,
-    pc: usize,
-) -> Result<(), Stop> {
-    let (located, size) = begin(worker, warp, common, access, false, mask, pc)?;
-    if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
-        if access.bytes == 4 && slot.class == Class::Word {
-            // SAFETY: `locate` found 32 elements there, all readable.
-            warp.words[slot.index as usize] =
-                unsafe { located.pointers[0].cast::<[u32; 32]>().read_unaligned() };
-            return Ok(());
-        }
-        if access.bytes == 8 {
-            // SAFETY: as above.
-            warp.longs[slot.index as usize] =
-                unsafe { located.pointers[0].cast::<[u64; 32]>().read_unaligned() };
-            return Ok(());
-        }
+impl At<'_, '_> {
+    /// Finds and counts what a load or a store accesses; the second value is the size for each lane.
+    #[inline(always)]
+    fn begin(&mut self, access: &Access, write: bool) -> Result<(Located, u64), Stop> {
+        let size = u64::from(access.bytes) * access.slots.len() as u64;
+        let located = self.locate(&access.address, size, self.mask, write)?;
+        let kind = match (write, access.strong) {
+            (false, false) => Kind::Load,
+            (false, true) => Kind::StrongLoad,
+            (true, false) => Kind::Store,
+            (true, true) => Kind::StrongStore,
+        };
+        self.account(&located, size, kind)?;
+        Ok((located, size))
     }
-    let pointers = spread(&located, size);
-    for (element, slot) in access.slots.iter().enumerate() {
-        let Some(slot) = *slot else { continue };
-        let offset = element * access.bytes as usize;
-        if access.bytes == 4 && slot.class == Class::Word && !access.strong && located.mask == mask
-        {
-            let d = &mut warp.words[slot.index as usize];
-            if mask == u32::MAX {
-                for lane in 0..32 {
-                    // SAFETY: `locate` found `size` readable bytes for each lane.
+
+    /// 9.7.9.8 ld.
+    #[inline(always)]
+    pub fn load(&mut self, access: &Access) -> Result<(), Stop> {
+        let (located, size) = self.begin(access, false)?;
+        let (warp, mask) = (&mut *self.warp, self.mask);
+        if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
+            if access.bytes == 4 && slot.class == Class::Word {
+                // SAFETY: `locate` found 32 elements there, all readable.
+                warp.words[slot.index as usize] =
+                    unsafe { located.pointers[0].cast::<[u32; 32]>().read_unaligned() };
+                return Ok(());
+            }
+            if access.bytes == 8 {
+                // SAFETY: as above.
+                warp.longs[slot.index as usize] =
+                    unsafe { located.pointers[0].cast::<[u64; 32]>().read_unaligned() };
+                return Ok(());
+            }
+        }
+        let pointers = spread(&located, size);
+        for (element, slot) in access.slots.iter().enumerate() {
+            let Some(slot) = *slot else { continue };
+            let offset = element * access.bytes as usize;
+            if access.bytes == 4
+                && slot.class == Class::Word
+                && !access.strong
+                && located.mask == mask
+            {
+                let d = &mut warp.words[slot.index as usize];
+                if mask == u32::MAX {
+                    for lane in 0..32 {
+                        // SAFETY: `locate` found `size` readable bytes for each lane.
+                        d[lane] =
+                            unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
+                    }
+                    continue;
+                }
+                for lane in lanes(mask) {
+                    // SAFETY: `locate` found `size` readable bytes for each lane of the mask.
                     d[lane] = unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
                 }
                 continue;
             }
             for lane in lanes(mask) {
-                // SAFETY: `locate` found `size` readable bytes for each lane of the mask.
-                d[lane] = unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
+                let value = if located.mask >> lane & 1 != 0 {
+                    // SAFETY: `locate` found `size` readable bytes for each lane of its mask.
+                    unsafe {
+                        read(
+                            pointers[lane].wrapping_add(offset),
+                            access.bytes,
+                            access.strong,
+                        )
+                    }
+                } else {
+                    0
+                };
+                let unused = 64 - 8 * access.bytes;
+                let value = if access.signed {
+                    ((value << unused) as i64 >> unused) as u64
+                } else {
+                    value
+                };
+                set(warp, slot, lane, value);
             }
-            continue;
         }
-        for lane in lanes(mask) {
-            let value = if located.mask >> lane & 1 != 0 {
-                // SAFETY: `locate` found `size` readable bytes for each lane of its mask.
+        Ok(())
+    }
+
+    /// 9.7.9.11 st.
+    #[inline(always)]
+    pub fn store(&mut self, access: &Access) -> Result<(), Stop> {
+        let (located, size) = self.begin(access, true)?;
+        let warp = &*self.warp;
+        if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
+            if access.bytes == 4 && slot.class == Class::Word {
+                // SAFETY: `locate` found 32 elements there, all writable.
                 unsafe {
-                    read(
+                    located.pointers[0]
+                        .cast::<[u32; 32]>()
+                        .write_unaligned(warp.words[slot.index as usize])
+                };
+                return Ok(());
+            }
+            if access.bytes == 8 {
+                // SAFETY: as above.
+                unsafe {
+                    located.pointers[0]
+                        .cast::<[u64; 32]>()
+                        .write_unaligned(warp.longs[slot.index as usize])
+                };
+                return Ok(());
+            }
+        }
+        let pointers = spread(&located, size);
+        for (element, slot) in access.slots.iter().enumerate() {
+            let Some(slot) = *slot else { continue };
+            let offset = element * access.bytes as usize;
+            for lane in lanes(located.mask) {
+                // SAFETY: `locate` found `size` writable bytes for each lane of its mask.
+                unsafe {
+                    write(
                         pointers[lane].wrapping_add(offset),
                         access.bytes,
+                        get(warp, slot, lane),
                         access.strong,
                     )
-                }
-            } else {
-                0
-            };
-            let unused = 64 - 8 * access.bytes;
-            let value = if access.signed {
-                ((value << unused) as i64 >> unused) as u64
-            } else {
-                value
-            };
-            set(warp, slot, lane, value);
+                };
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A pointer for each lane.
@@ -188,54 +224,4 @@ unsafe fn write(pointer: *mut u8, bytes: u32, value: u64, strong: bool) {
             _ => pointer.cast::<u64>().write_unaligned(value),
         }
     }
-}
-
-/// 9.7.9.11 st.
-#[inline(always)]
-pub(crate) fn store(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    access: &Access,
-    mask: u32,
-    pc: usize,
-) -> Result<(), Stop> {
-    let (located, size) = begin(worker, warp, common, access, true, mask, pc)?;
-    if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
-        if access.bytes == 4 && slot.class == Class::Word {
-            // SAFETY: `locate` found 32 elements there, all writable.
-            unsafe {
-                located.pointers[0]
-                    .cast::<[u32; 32]>()
-                    .write_unaligned(warp.words[slot.index as usize])
-            };
-            return Ok(());
-        }
-        if access.bytes == 8 {
-            // SAFETY: as above.
-            unsafe {
-                located.pointers[0]
-                    .cast::<[u64; 32]>()
-                    .write_unaligned(warp.longs[slot.index as usize])
-            };
-            return Ok(());
-        }
-    }
-    let pointers = spread(&located, size);
-    for (element, slot) in access.slots.iter().enumerate() {
-        let Some(slot) = *slot else { continue };
-        let offset = element * access.bytes as usize;
-        for lane in lanes(located.mask) {
-            // SAFETY: `locate` found `size` writable bytes for each lane of its mask.
-            unsafe {
-                write(
-                    pointers[lane].wrapping_add(offset),
-                    access.bytes,
-                    get(warp, slot, lane),
-                    access.strong,
-                )
-            };
-        }
-    }
-    Ok(())
 }

@@ -2,56 +2,39 @@
 
 #![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::Worker;
-use super::access::{get, set};
-use super::block::{Common, Warp};
+use super::At;
+use super::access::get;
 use super::exec::{Flow, Stop};
-use super::memory::{Kind, Located, lanes, locate};
-use crate::math::float::{self, Bf16, Extreme, F16, Float};
-use crate::math::{Mode, halves};
-use crate::program::{AtomicOp, Mbarrier, Slot};
-use crate::syntax::Type;
+use super::memory::{Kind, Located, lanes};
+use crate::program::{Extra, Mbarrier};
 
-impl Worker<'_> {
+impl At<'_, '_> {
     /// 9.7.13.15: phase (1 bit), expected arrivals (20), pending arrivals (20), and bytes that are on the way (23, signed).
-    #[expect(clippy::too_many_arguments, reason = "as many operands")]
-    pub fn mbarrier(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        op: Mbarrier,
-        address: crate::program::Address,
-        d: Option<Slot>,
-        operand: Option<Slot>,
-        mask: u32,
-        pc: usize,
-    ) -> Result<Flow, Stop> {
+    pub fn mbarrier(&mut self, extra: &Extra, op: Mbarrier) -> Result<Flow, Stop> {
         const COUNT: u64 = (1 << 20) - 1;
         const BYTES: u64 = (1 << 23) - 1;
         if op == Mbarrier::Pending {
-            for lane in lanes(mask) {
-                let state = operand.map_or(0, |slot| get(warp, slot, lane));
-                if let Some(d) = d {
-                    set(warp, d, lane, state >> 23 & COUNT);
-                }
+            for lane in lanes(self.mask) {
+                let state = self.source(extra, 0, lane);
+                self.result(extra, 0, lane, state >> 23 & COUNT);
             }
             return Ok(Flow::Next);
         }
-        let located = locate(self, warp, common, &address, 8, mask, true, pc)?;
+        let located = self.locate(&extra.address, 8, self.mask, true)?;
         let kind = if op == Mbarrier::Init {
             Kind::Store
         } else {
             Kind::Atomic
         };
-        self.account(warp, common, &located, 8, kind, pc)?;
+        self.account(&located, 8, kind)?;
         let mut waits = false;
         for lane in lanes(located.mask) {
             let cell = pointer(&located, lane, 8).cast::<u64>();
             // SAFETY: `locate` found 8 bytes there, of this block's shared memory.
             let old = unsafe { cell.read_unaligned() };
-            let value = operand.map(|slot| get(warp, slot, lane));
+            let value = extra.s.first().map(|slot| get(self.warp, *slot, lane));
             let pack = |phase: u64, expected: u64, pending: u64, bytes: u64| {
                 phase << 63 | (expected & COUNT) << 43 | (pending & COUNT) << 23 | bytes & BYTES
             };
@@ -104,15 +87,11 @@ impl Worker<'_> {
                 let asked = if parity { asked & 1 } else { asked >> 63 };
                 let done = phase != asked;
                 waits |= !done;
-                if let Some(d) = d {
-                    set(warp, d, lane, done.into());
-                }
+                self.result(extra, 0, lane, done.into());
             } else {
                 // SAFETY: as above.
                 unsafe { cell.write_unaligned(new) };
-                if let Some(d) = d {
-                    set(warp, d, lane, old);
-                }
+                self.result(extra, 0, lane, old);
             }
         }
         Ok(if waits { Flow::Yield } else { Flow::Next })
@@ -130,126 +109,20 @@ pub(crate) fn pointer(located: &Located, lane: usize, size: u64) -> *mut u8 {
 /// 9.7.13.5 atom: the old value.
 ///
 /// # Safety
-/// There is an element of `kind`, aligned.
-pub(crate) unsafe fn atomic(
-    pointer: *mut u8,
-    op: AtomicOp,
-    kind: Type,
-    value: u64,
-    other: u64,
-) -> u64 {
-    let new = |old: u64| update(op, kind, old, value, other);
-    match kind.bytes() {
-        8 => {
+/// There is an element of that many bytes, aligned.
+pub(crate) unsafe fn atomic(pointer: *mut u8, bytes: u64, new: impl Fn(u64) -> u64) -> u64 {
+    macro_rules! update {
+        ($type:ty, $bits:ty) => {{
             // SAFETY: the caller's promise.
-            let cell = unsafe { AtomicU64::from_ptr(pointer.cast()) };
-            cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(new(old)))
-                .unwrap_or_else(|old| old)
-        }
-        4 => {
-            // SAFETY: the caller's promise.
-            let cell = unsafe { AtomicU32::from_ptr(pointer.cast()) };
-            cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-                Some(new(old.into()) as u32)
-            })
-            .unwrap_or_else(|old| old)
-            .into()
-        }
-        _ => {
-            // SAFETY: the caller's promise.
-            let cell = unsafe { std::sync::atomic::AtomicU16::from_ptr(pointer.cast()) };
-            cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-                Some(new(old.into()) as u16)
-            })
-            .unwrap_or_else(|old| old)
-            .into()
-        }
+            let cell = unsafe { <$type>::from_ptr(pointer.cast()) };
+            let new = |old: $bits| Some(new(old.into()) as $bits);
+            let old = cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, new);
+            old.unwrap_or_else(|old| old).into()
+        }};
     }
-}
-
-fn update(op: AtomicOp, kind: Type, old: u64, value: u64, other: u64) -> u64 {
-    let add = |kind: Type, old: u64, value: u64| match kind {
-        Type::F32 => float::add::<f32>(
-            Float::from_bits(old),
-            Float::from_bits(value),
-            Mode::default(),
-        )
-        .bits(),
-        Type::F64 => float::add::<f64>(
-            Float::from_bits(old),
-            Float::from_bits(value),
-            Mode::default(),
-        )
-        .bits(),
-        Type::F16 => float::add::<F16>(
-            Float::from_bits(old),
-            Float::from_bits(value),
-            Mode::default(),
-        )
-        .bits(),
-        Type::Bf16 => float::add::<Bf16>(
-            Float::from_bits(old),
-            Float::from_bits(value),
-            Mode::default(),
-        )
-        .bits(),
-        _ => old.wrapping_add(value),
-    };
-    let packed = |f: &dyn Fn([u16; 2]) -> u16| halves([old as u32, value as u32], f).into();
-    let half = |kind: Type, least: bool, [a, b]: [u16; 2]| match (kind, least) {
-        (Type::F16 | Type::F16x2, true) => float::min(F16(a), F16(b), Extreme::default()).0,
-        (Type::F16 | Type::F16x2, false) => float::max(F16(a), F16(b), Extreme::default()).0,
-        (_, true) => float::min(Bf16(a), Bf16(b), Extreme::default()).0,
-        (_, false) => float::max(Bf16(a), Bf16(b), Extreme::default()).0,
-    };
-    let wide = kind.bytes() == 8;
-    match op {
-        AtomicOp::And => old & value,
-        AtomicOp::Or => old | value,
-        AtomicOp::Xor => old ^ value,
-        AtomicOp::Exchange => value,
-        AtomicOp::Compare => {
-            if old == value {
-                other
-            } else {
-                old
-            }
-        }
-        AtomicOp::Add if kind == Type::F16x2 => {
-            packed(&|[a, b]| add(Type::F16, a.into(), b.into()) as u16)
-        }
-        AtomicOp::Add if kind == Type::Bf16x2 => {
-            packed(&|[a, b]| add(Type::Bf16, a.into(), b.into()) as u16)
-        }
-        AtomicOp::Add => add(kind, old, value),
-        AtomicOp::Inc => {
-            if old as u32 >= value as u32 {
-                0
-            } else {
-                old + 1
-            }
-        }
-        AtomicOp::Dec => {
-            if old as u32 == 0 || old as u32 > value as u32 {
-                value
-            } else {
-                old - 1
-            }
-        }
-        AtomicOp::Min | AtomicOp::Max => {
-            let least = op == AtomicOp::Min;
-            let first = match (kind.signed(), wide) {
-                _ if matches!(kind, Type::F16x2 | Type::Bf16x2) => {
-                    return packed(&|pair| half(kind, least, pair));
-                }
-                _ if matches!(kind, Type::F16 | Type::Bf16) => {
-                    return half(kind, least, [old as u16, value as u16]).into();
-                }
-                (true, true) => (old as i64) < value as i64,
-                (true, false) => (old as i32) < value as i32,
-                _ => old < value,
-            };
-            if first == least { old } else { value }
-        }
+    match bytes {
+        8 => update!(AtomicU64, u64),
+        4 => update!(AtomicU32, u32),
+        _ => update!(AtomicU16, u16),
     }
 }

@@ -178,27 +178,29 @@ impl Worker<'_> {
     }
 
     /// Lanes have arrived or ended: barrier `id` may be complete.
-    pub fn look_at_barrier(&mut self, common: &mut Common, id: usize) -> Option<Missing> {
-        let done = common.barriers.complete(id)?;
+    pub fn look_at_barrier(&self, common: &mut Common, id: usize) -> Result<(), Stop> {
+        let Some((warps, missing)) = common.barriers.complete(id) else {
+            return Ok(());
+        };
         if let Some(checks) = &mut common.checks {
-            checks.barrier(id, &done.warps);
+            checks.barrier(id, &warps);
         }
-        done.missing
+        match missing.filter(|_| self.checks.barriers) {
+            Some((thread, at)) => {
+                let text =
+                    "the other threads of the block wait at this barrier, but this one has ended";
+                Err((self
+                    .grid
+                    .finding(FindingKind::Barrier, at as usize, common.id, thread, text))
+                .into())
+            }
+            None => Ok(()),
+        }
     }
 }
 
-/// A thread that ended without reaching a barrier at which others waited, and where they did.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Missing {
-    pub thread: u32,
-    pub at: u32,
-}
-
-pub(crate) struct Completed {
-    /// The warps that took part.
-    pub warps: Vec<usize>,
-    pub missing: Option<Missing>,
-}
+/// The warps that took part in a phase of a barrier, and the first thread that ended without reaching it, with where others waited.
+type Completed = (Vec<usize>, Option<(u32, u32)>);
 
 /// 9.7.13.1: the 16 barriers of a block.
 #[derive(Debug, Default)]
@@ -308,20 +310,14 @@ impl Barriers {
             Some(_) => None,
             None => warps.clone().find_map(|warp| {
                 let missing = self.lanes[warp] & !barrier.arrived[warp];
-                (missing != 0).then(|| Missing {
-                    thread: warp as u32 * 32 + missing.trailing_zeros(),
-                    at: barrier.at,
-                })
+                (missing != 0).then(|| (warp as u32 * 32 + missing.trailing_zeros(), barrier.at))
             }),
         };
-        let result = Completed {
-            warps: warps.filter(|&warp| barrier.arrived[warp] != 0).collect(),
-            missing,
-        };
+        let took_part = warps.filter(|&warp| barrier.arrived[warp] != 0).collect();
         barrier.reduced = barrier.popc;
         barrier.phase += 1;
         barrier.any = false;
-        Some(result)
+        Some((took_part, missing))
     }
 
     /// The result of the last reduction, for `contributed` threads.

@@ -11,8 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Worker;
-use super::block::{Common, Warp};
+use super::At;
 use super::exec::Stop;
 use super::memory::{Kind, Located, lanes};
 use crate::launch::FindingKind;
@@ -210,33 +209,23 @@ fn update(
     found
 }
 
-impl Worker<'_> {
+impl At<'_, '_> {
     #[inline(never)]
-    pub fn observe(
-        &mut self,
-        warp: &Warp,
-        common: &mut Common,
-        located: &Located,
-        size: u64,
-        kind: Kind,
-        pc: usize,
-    ) -> Result<(), Stop> {
-        if self.grid.launch.profile {
-            self.profile(located, size, pc);
+    pub fn observe(&mut self, located: &Located, size: u64, kind: Kind) -> Result<(), Stop> {
+        let grid = self.worker.grid;
+        if grid.launch.profile {
+            self.profile(located, size);
         }
         let shared = located.space == Space::Shared;
         if !shared && !matches!(located.space, Space::Global | Space::Const)
-            || common.checks.is_none()
+            || self.common.checks.is_none()
         {
             return Ok(());
         }
-        if self.checks.unwritten {
-            self.unwritten(warp, common, located, size, kind, pc)?;
+        if self.worker.checks.unwritten {
+            self.unwritten(located, size, kind)?;
         }
-        if !self.checks.races {
-            return Ok(());
-        }
-        let grid = self.grid;
+        let (warp, common, pc) = (&*self.warp, &mut *self.common, self.pc);
         let (Some(checks), Some(global)) = (&mut common.checks, &grid.checker) else {
             return Ok(());
         };
@@ -340,41 +329,25 @@ impl Worker<'_> {
         let text = format!(
             "{this} of what thread ({x}, {y}, {z}) of block ({bx}, {by}, {bz}) {that}, and nothing orders the two"
         );
-        let mut finding = grid.finding(
-            FindingKind::Race,
-            pc,
-            common.id,
-            warp.index * 32 + lane as u32,
-            text,
-        );
-        (finding.address, finding.bytes) = (Some(word.max(located.addresses[lane])), size as u32);
-        self.name_region(&mut finding, shared, located.addresses[lane]);
-        Err(finding.into())
-    }
-
-    fn name_region(&mut self, finding: &mut crate::Finding, shared: bool, address: u64) {
-        if !shared && let Some((id, parameter)) = self.whose(address) {
-            (finding.region, finding.parameter) = (Some(id), parameter);
-        }
+        let address = located.addresses[lane];
+        let place = if shared {
+            None
+        } else {
+            self.worker.whose(address)
+        };
+        let at = Some((word.max(address), size as u32));
+        Err(self.finding(FindingKind::Race, lane, at, place, text))
     }
 
     /// Reads of bytes that nothing has written.
-    fn unwritten(
-        &mut self,
-        warp: &Warp,
-        common: &mut Common,
-        located: &Located,
-        size: u64,
-        kind: Kind,
-        pc: usize,
-    ) -> Result<(), Stop> {
+    fn unwritten(&mut self, located: &Located, size: u64, kind: Kind) -> Result<(), Stop> {
         let shared = located.space == Space::Shared;
         for lane in lanes(located.mask) {
             let address = located.addresses[lane];
             // One bit for each byte: of the block, or of the region.
-            let (bits, base) = match (shared, &mut common.checks) {
+            let (bits, base) = match (shared, &mut self.common.checks) {
                 (true, Some(checks)) => (checks.written.as_mut_ptr(), 0),
-                _ => match self.written(address) {
+                _ => match self.worker.written(address) {
                     Some(found) => found,
                     None => continue,
                 },
@@ -391,18 +364,16 @@ impl Worker<'_> {
                     continue;
                 }
                 if kind.reads() {
-                    let text = if shared {
-                        "a read of shared memory that no thread has written"
+                    let (text, place) = if shared {
+                        ("a read of shared memory that no thread has written", None)
                     } else {
-                        "a read of memory that nothing has written"
+                        (
+                            "a read of memory that nothing has written",
+                            self.worker.whose(address),
+                        )
                     };
-                    let thread = warp.index * 32 + lane as u32;
-                    let mut finding =
-                        self.grid
-                            .finding(FindingKind::Unwritten, pc, common.id, thread, text);
-                    (finding.address, finding.bytes) = (Some(address), size as u32);
-                    self.name_region(&mut finding, shared, address);
-                    return Err(finding.into());
+                    let at = Some((address, size as u32));
+                    return Err(self.finding(FindingKind::Unwritten, lane, at, place, text));
                 }
                 cell.fetch_or(mask, Ordering::Relaxed);
             }
@@ -411,34 +382,29 @@ impl Worker<'_> {
     }
 
     /// Sectors of 32 bytes of device memory, and turns that shared memory takes.
-    fn profile(&mut self, located: &Located, size: u64, pc: usize) {
-        let line = &mut self.counts.lines[pc];
+    fn profile(&mut self, located: &Located, size: u64) {
+        let line = &mut self.worker.counts.lines[self.pc];
+        let units = |lane: usize, bytes: u64| {
+            located.addresses[lane] / bytes..=(located.addresses[lane] + size - 1) / bytes
+        };
+        let distinct = |mask: u32, bytes: u64| {
+            let mut all: Vec<u64> = lanes(mask).flat_map(|lane| units(lane, bytes)).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
         match located.space {
             Space::Global | Space::Const => {
-                let mut sectors: Vec<u64> = lanes(located.mask)
-                    .flat_map(|lane| {
-                        located.addresses[lane] / 32..=(located.addresses[lane] + size - 1) / 32
-                    })
-                    .collect();
-                sectors.sort_unstable();
-                sectors.dedup();
-                line.sectors += sectors.len() as u64;
+                line.sectors += distinct(located.mask, 32).len() as u64;
                 line.ideal_sectors += (u64::from(located.mask.count_ones()) * size).div_ceil(32);
             }
             Space::Shared => {
                 // 128 bytes at a time: all lanes, halves or quarters of the warp. Lanes that use the same word share it.
                 let together = (128 / size).clamp(1, 32) as usize;
                 for group in (0..32).step_by(together) {
-                    let mut words: Vec<u64> = lanes(located.mask)
-                        .filter(|lane| (group..group + together).contains(lane))
-                        .flat_map(|lane| {
-                            located.addresses[lane] / 4..=(located.addresses[lane] + size - 1) / 4
-                        })
-                        .collect();
-                    words.sort_unstable();
-                    words.dedup();
+                    let group = (u64::from(u32::MAX) >> (32 - together) << group) as u32;
                     let mut banks = [0u64; 32];
-                    for word in words {
+                    for word in distinct(located.mask & group, 4) {
                         banks[word as usize % 32] += 1;
                     }
                     line.bank_conflicts += banks.into_iter().max().unwrap_or(0).saturating_sub(1);

@@ -5,45 +5,51 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::Worker;
+use super::At;
 use super::access::{get, set};
 use super::atomics::{atomic, pointer};
-use super::block::{Common, Warp};
+use super::block::Warp;
 use super::exec::{Flow, Stop};
 use super::fragments::{Fragment, Saved, State};
-use super::memory::{Kind, lanes, locate};
+use super::memory::{Kind, lanes};
 use crate::launch::FindingKind;
-use crate::math::mma;
-use crate::program::{Clock, Extra, Inst, Scalar, Shuffle, Slot, Vote};
+use crate::math::{Scalar, Type, mma};
+use crate::program::{Clock, Extra, Inst, Op, Reduce, Shuffle, Slot, System, Vote};
 
 /// Recursive calls within each other, at most.
 const DEEPEST: usize = 512;
 
 /// An instruction that is a function of one lane.
-pub(crate) fn scalar(warp: &mut Warp, function: &Scalar, d: Slot, sources: &[Slot], mask: u32) {
+#[inline(always)]
+pub(crate) fn scalar(warp: &mut Warp, function: &Scalar, extra: &Extra, mask: u32) {
+    let Some(&Some(d)) = extra.d.first() else {
+        return;
+    };
     for lane in lanes(mask) {
         let mut values = [0; 4];
-        for (value, slot) in values.iter_mut().zip(sources) {
+        for (value, slot) in values.iter_mut().zip(&extra.s) {
             *value = get(warp, *slot, lane);
         }
         set(warp, d, lane, function(values));
     }
 }
 
-fn words(warp: &Warp, slots: &[Slot]) -> [[u32; 32]; 8] {
-    let mut all = [[0; 32]; 8];
-    for (words, slot) in all.iter_mut().zip(slots) {
-        *words = warp.words[slot.index as usize];
-    }
-    all
+fn words(warp: &Warp, slots: &[Slot]) -> Vec<[u32; 32]> {
+    slots
+        .iter()
+        .map(|slot| warp.words[slot.index as usize])
+        .collect()
 }
 
-fn longs(warp: &Warp, slots: &[Slot]) -> [[u64; 32]; 8] {
-    let mut all = [[0; 32]; 8];
-    for (longs, slot) in all.iter_mut().zip(slots) {
-        *longs = warp.longs[slot.index as usize];
-    }
-    all
+fn longs(warp: &Warp, slots: &[Slot]) -> Vec<[u64; 32]> {
+    slots
+        .iter()
+        .map(|slot| warp.longs[slot.index as usize])
+        .collect()
+}
+
+fn set_of(lanes: impl Iterator<Item = usize>) -> u32 {
+    lanes.fold(0, |all, lane| all | 1 << lane)
 }
 
 /// Lanes that an instruction of a warp combines: those that name the same members.
@@ -57,541 +63,270 @@ impl Iterator for Groups {
 
     fn next(&mut self) -> Option<u32> {
         let name = self.names[lanes(self.left).next()?];
-        let group = lanes(self.left)
-            .filter(|&lane| self.names[lane] == name)
-            .fold(0, |all, lane| all | 1 << lane);
+        let group = set_of(lanes(self.left).filter(|&lane| self.names[lane] == name));
         self.left &= !group;
         Some(group)
     }
 }
 
-impl Worker<'_> {
-    /// The groups of lanes with the same mask of members, if all members that are alive have come; otherwise the fragment waits.
-    fn together(
-        &mut self,
-        warp: &Warp,
-        common: &mut Common,
-        fragment: &mut Fragment,
-        members: Option<Slot>,
-        mask: u32,
-        pc: usize,
-    ) -> Result<Option<Groups>, Stop> {
-        let Some(members) = members else {
-            return Ok(Some(Groups {
-                names: [mask; 32],
-                left: mask,
-            }));
-        };
-        let names = std::array::from_fn(|lane| get(warp, members, lane) as u32);
-        let alive = warp.fragments.alive() | fragment.mask;
+impl At<'_, '_> {
+    /// Source `index` of a lane; 0 if there is none.
+    pub fn source(&self, extra: &Extra, index: usize, lane: usize) -> u64 {
+        extra
+            .s
+            .get(index)
+            .map_or(0, |slot| get(self.warp, *slot, lane))
+    }
+
+    pub fn result(&mut self, extra: &Extra, index: usize, lane: usize, value: u64) {
+        if let Some(&Some(slot)) = extra.d.get(index) {
+            set(self.warp, slot, lane, value);
+        }
+    }
+
+    fn results(&mut self, extra: &Extra, mask: u32, value: impl Fn(usize) -> u64) {
         for lane in lanes(mask) {
-            let members: u32 = names[lane];
-            if self.checks.barriers && members >> lane & 1 == 0 {
-                let thread = warp.index * 32 + lane as u32;
+            self.result(extra, 0, lane, value(lane));
+        }
+    }
+
+    /// The groups of lanes with the same mask of members, if all members that are alive have come; otherwise the fragment waits.
+    fn together(&mut self, fragment: &mut Fragment, extra: &Extra) -> Result<Option<Groups>, Stop> {
+        let (mask, mut names) = (self.mask, [self.mask; 32]);
+        let Some(members) = extra.members else {
+            return Ok(Some(Groups { names, left: mask }));
+        };
+        let alive = self.warp.fragments.alive() | fragment.mask;
+        for lane in lanes(mask) {
+            let members = get(self.warp, members, lane) as u32;
+            names[lane] = members;
+            if self.worker.checks.barriers && members >> lane & 1 == 0 {
                 let text =
                     format!("the lane is not in the mask {members:#010x} of lanes that take part");
-                return Err(self
-                    .grid
-                    .finding(FindingKind::Barrier, pc, common.id, thread, text)
-                    .into());
+                return self.fail(FindingKind::Barrier, lane, text);
             }
             if members & alive & !mask != 0 {
                 fragment.state = State::Lanes { barrier: None };
                 return Ok(None);
             }
         }
-        if let Some(checks) = &mut common.checks {
-            checks.synchronize(warp.index);
+        if let Some(checks) = &mut self.common.checks {
+            checks.synchronize(self.warp.index);
         }
         Ok(Some(Groups { names, left: mask }))
     }
 
-    pub fn finish_reduction(
-        &mut self,
-        warp: &mut Warp,
-        common: &Common,
-        id: u8,
-        extra: u32,
-        mask: u32,
-    ) {
-        if let Extra::Barrier {
-            reduce: Some((op, d, ..)),
-            ..
-        } = &self.grid.program.extras[extra as usize]
+    /// The result of a reduction by a barrier that is complete.
+    pub fn finish_reduction(&mut self, id: u8, extra: u32, mask: u32) {
+        let extra = &self.worker.grid.program.extras[extra as usize];
+        if let Op::Barrier {
+            reduce: Some(op), ..
+        } = extra.op
         {
-            let value = common.barriers.reduction(id, *op);
-            for lane in lanes(mask) {
-                set(warp, *d, lane, value.into());
-            }
+            let value = self.common.barriers.reduction(id, op);
+            self.results(extra, mask, |_| value.into());
         }
     }
 
     #[inline(never)]
-    pub fn extra(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        fragment: &mut Fragment,
-        inst: &Inst,
-        mask: u32,
-        pc: usize,
-    ) -> Result<Flow, Stop> {
-        let grid = self.grid;
-        let each = |warp: &mut Warp, d: Slot, mask: u32, f: &dyn Fn(usize) -> u64| {
-            for lane in lanes(mask) {
-                set(warp, d, lane, f(lane));
-            }
+    pub fn extra(&mut self, fragment: &mut Fragment, inst: &Inst) -> Result<Flow, Stop> {
+        let (grid, mask) = (self.worker.grid, self.mask);
+        let extra = &grid.program.extras[inst.d as usize];
+        let first = mask.trailing_zeros() as usize;
+        let whole = matches!(
+            extra.op,
+            Op::Matrix { .. } | Op::MoveMatrix | Op::Mma { .. }
+        );
+        if whole && mask != u32::MAX {
+            return self.whole_warp(fragment);
+        }
+        let groups = match extra.op {
+            Op::Shuffle(_)
+            | Op::Vote(_)
+            | Op::Match { .. }
+            | Op::Redux(_)
+            | Op::Elect
+            | Op::WarpBarrier => match self.together(fragment, extra)? {
+                Some(groups) => groups,
+                None => {
+                    if let Op::WarpBarrier = extra.op {
+                        let barrier = extra
+                            .members
+                            .map(|members| get(self.warp, members, first) as u32);
+                        fragment.state = State::Lanes { barrier };
+                    }
+                    return Ok(Flow::Again);
+                }
+            },
+            _ => Groups {
+                names: [0; 32],
+                left: 0,
+            },
         };
-        match &grid.program.extras[inst.d as usize] {
-            Extra::Scalar {
-                function,
-                d,
-                sources,
-            } => scalar(warp, function, *d, sources, mask),
-            &Extra::Carry {
-                d,
-                a,
-                b,
+        match &extra.op {
+            Op::Scalar(function) => scalar(self.warp, function, extra, mask),
+            &Op::Carry {
                 subtract,
                 carry_in,
                 carry_out,
             } => {
-                let mut carries = warp.preds[inst.a as usize];
+                let (carry, limit) = (extra.s[2].index as usize, extra.s[0].mask());
+                let mut carries = self.warp.preds[carry];
                 for lane in lanes(mask) {
-                    let (x, y) = (get(warp, a, lane), get(warp, b, lane));
+                    let [x, y] = [0, 1].map(|index| i128::from(self.source(extra, index, lane)));
                     let carry = i128::from(carry_in && carries >> lane & 1 != 0);
                     let sum = if subtract {
-                        i128::from(x) - i128::from(y) - carry
+                        x - y - carry
                     } else {
-                        i128::from(x) + i128::from(y) + carry
+                        x + y + carry
                     };
-                    set(warp, d, lane, sum as u64 & a.mask());
-                    let out = u32::from(sum < 0 || sum > i128::from(a.mask()));
+                    self.result(extra, 0, lane, sum as u64 & limit);
+                    let out = u32::from(sum < 0 || sum > i128::from(limit));
                     carries = carries & !(1 << lane) | out << lane;
                 }
                 if carry_out {
-                    warp.preds[inst.a as usize] = carries;
+                    self.warp.preds[carry] = carries;
                 }
             }
-            Extra::Atomic {
-                address,
-                op,
-                kind,
-                d,
-                b,
-                c,
+            &Op::Atomic {
+                ref function,
+                bytes,
+                compare,
             } => {
-                let bytes = kind.bytes();
-                let size = bytes * b.len() as u64;
-                let located = locate(self, warp, common, address, size, mask, true, pc)?;
-                self.account(warp, common, &located, size, Kind::Atomic, pc)?;
+                let count = extra.d.len();
+                let size = bytes * count as u64;
+                let located = self.locate(&extra.address, size, mask, true)?;
+                self.account(&located, size, Kind::Atomic)?;
                 for lane in lanes(mask) {
-                    for (element, (&b, &d)) in b.iter().zip(d).enumerate() {
-                        let (value, other) =
-                            (get(warp, b, lane), c.map_or(0, |c| get(warp, c, lane)));
+                    for element in 0..count {
+                        let value = self.source(extra, element, lane);
+                        let other = if compare {
+                            self.source(extra, count, lane)
+                        } else {
+                            0
+                        };
                         let pointer =
                             pointer(&located, lane, size).wrapping_add(element * bytes as usize);
                         let old = if located.mask >> lane & 1 == 0 {
                             0
                         } else if pointer.addr() as u64 & (bytes - 1) == 0 {
                             // SAFETY: `locate` found an element there, which is aligned.
-                            unsafe { atomic(pointer, *op, *kind, value, other) }
+                            unsafe {
+                                atomic(pointer, bytes, |old| function([old, value, other, 0]))
+                            }
                         } else {
-                            let thread = warp.index * 32 + lane as u32;
-                            return Err(grid
-                                .finding(
-                                    FindingKind::Misaligned,
-                                    pc,
-                                    common.id,
-                                    thread,
-                                    "an atomic operation on an address that is not aligned",
-                                )
-                                .into());
+                            let text = "an atomic operation on an address that is not aligned";
+                            return self.fail(FindingKind::Misaligned, lane, text);
                         };
-                        if let Some(d) = d {
-                            set(warp, d, lane, old);
-                        }
+                        self.result(extra, element, lane, old);
                     }
                 }
             }
-            &Extra::Shuffle {
-                mode,
-                d,
-                p,
-                a,
-                b,
-                c,
-                members,
-            } => {
-                if self
-                    .together(warp, common, fragment, members, mask, pc)?
-                    .is_none()
-                {
-                    return Ok(Flow::Again);
-                }
-                let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
-                for lane in lanes(mask) {
-                    let (by, control) = (
-                        get(warp, b, lane) as usize & 31,
-                        get(warp, c, lane) as usize,
-                    );
-                    let (segment, clamp) = (control >> 8 & 31, control & 31);
-                    // 9.7.9.6: the least or greatest lane of the segment.
-                    let bound = lane & segment | clamp & !segment;
-                    let (from, inside) = match mode {
-                        Shuffle::Up => (
-                            lane.wrapping_sub(by),
-                            lane as isize - by as isize >= bound as isize,
-                        ),
-                        Shuffle::Down => (lane + by, lane + by <= bound),
-                        Shuffle::Butterfly => (lane ^ by, lane ^ by <= bound),
-                        Shuffle::Index => (
-                            lane & segment | by & !segment,
-                            lane & segment | by & !segment <= bound,
-                        ),
-                    };
-                    let from = if inside { from & 31 } else { lane };
-                    // A lane that the block does not have gives some value, which its partner may ignore.
-                    let thread = warp.index * 32 + from as u32;
-                    if self.checks.barriers && mask >> from & 1 == 0 && thread < grid.threads {
-                        let text = format!("reads from lane {from}, which does not take part");
-                        let at = warp.index * 32 + lane as u32;
-                        return Err(grid
-                            .finding(FindingKind::Barrier, pc, common.id, at, text)
-                            .into());
-                    }
-                    set(warp, d, lane, values[from]);
-                    if let Some(p) = p {
-                        set(warp, p, lane, inside.into());
-                    }
-                }
-            }
-            &Extra::Vote {
-                mode,
-                d,
-                source,
-                negated,
-                members,
-            } => {
-                let Some(groups) = self.together(warp, common, fragment, members, mask, pc)? else {
-                    return Ok(Flow::Again);
-                };
+            &Op::Shuffle(mode) => self.shuffle(extra, mode)?,
+            &Op::Vote(mode) => {
                 for mask in groups {
-                    let votes = (warp.preds[source.index as usize]
-                        ^ u32::from(negated).wrapping_neg())
-                        & mask;
+                    let votes = self.warp.preds[extra.s[0].index as usize] & mask;
                     let result = match mode {
                         Vote::All => u32::from(votes == mask),
                         Vote::Any => u32::from(votes != 0),
                         Vote::Uniform => u32::from(votes == mask || votes == 0),
                         Vote::Ballot => votes,
                     };
-                    each(warp, d, mask, &|_| result.into());
+                    self.results(extra, mask, |_| result.into());
                 }
             }
-            &Extra::Match {
-                all,
-                d,
-                p,
-                a,
-                members,
-            } => {
-                let Some(groups) =
-                    self.together(warp, common, fragment, Some(members), mask, pc)?
-                else {
-                    return Ok(Flow::Again);
-                };
+            &Op::Match { all } => {
                 for mask in groups {
-                    let values: [u64; 32] = std::array::from_fn(|lane| get(warp, a, lane));
+                    let values: [u64; 32] = std::array::from_fn(|lane| self.source(extra, 0, lane));
                     let same = |lane: usize| {
-                        lanes(mask)
-                            .filter(|&other| values[other] == values[lane])
-                            .fold(0u32, |all, other| all | 1 << other)
+                        set_of(lanes(mask).filter(|&other| values[other] == values[lane]))
                     };
                     let whole = lanes(mask).all(|lane| same(lane) == mask);
-                    each(warp, d, mask, &|lane| {
-                        if all {
-                            if whole { mask.into() } else { 0 }
-                        } else {
-                            same(lane).into()
-                        }
-                    });
-                    if let Some(p) = p {
-                        each(warp, p, mask, &|_| whole.into());
+                    for lane in lanes(mask) {
+                        let found = if !all || whole { same(lane) } else { 0 };
+                        self.result(extra, 0, lane, found.into());
+                        self.result(extra, 1, lane, whole.into());
                     }
                 }
             }
-            Extra::Redux {
-                function,
-                d,
-                a,
-                members,
-            } => {
-                let Some(groups) =
-                    self.together(warp, common, fragment, Some(*members), mask, pc)?
-                else {
-                    return Ok(Flow::Again);
-                };
+            Op::Redux(function) => {
                 for mask in groups {
-                    let values: Vec<u64> = lanes(mask).map(|lane| get(warp, *a, lane)).collect();
-                    let result = values
-                        .into_iter()
-                        .reduce(|all, value| function([all, value, 0, 0]))
-                        .unwrap_or(0);
-                    each(warp, *d, mask, &|_| result);
+                    let values = lanes(mask).map(|lane| self.source(extra, 0, lane));
+                    let result = values.reduce(|all, value| function([all, value, 0, 0]));
+                    self.results(extra, mask, |_| result.unwrap_or(0));
                 }
             }
-            &Extra::Elect { d, p, members } => {
-                let Some(groups) =
-                    self.together(warp, common, fragment, Some(members), mask, pc)?
-                else {
-                    return Ok(Flow::Again);
-                };
+            Op::Elect => {
                 for mask in groups {
                     let leader = mask.trailing_zeros() as usize;
-                    if let Some(d) = d {
-                        each(warp, d, mask, &|_| leader as u64);
-                    }
-                    each(warp, p, mask, &|lane| u64::from(lane == leader));
-                }
-            }
-            &Extra::ActiveMask { d } => each(warp, d, mask, &|_| mask.into()),
-            &Extra::WarpBarrier { members } => {
-                let names = get(warp, members, mask.trailing_zeros() as usize) as u32;
-                if self
-                    .together(warp, common, fragment, Some(members), mask, pc)?
-                    .is_none()
-                {
-                    fragment.state = State::Lanes {
-                        barrier: Some(names),
-                    };
-                    return Ok(Flow::Again);
-                }
-            }
-            Extra::Barrier {
-                id,
-                count,
-                arrive,
-                reduce,
-            } => {
-                let first = mask.trailing_zeros() as usize;
-                let id = get(warp, *id, first) as u8 & 15;
-                let count = count.map(|count| get(warp, count, first) as u32);
-                let values = match reduce {
-                    Some((_, _, source, negated)) => {
-                        warp.preds[source.index as usize] ^ u32::from(*negated).wrapping_neg()
-                    }
-                    None => 0,
-                };
-                let phase = common.barriers.phase(id);
-                let fresh = common
-                    .barriers
-                    .arrive(id, warp.index, mask, count, pc as u32, values);
-                let thread = warp.index * 32 + first as u32;
-                if !fresh && self.checks.barriers {
-                    return Err(grid
-                        .finding(
-                            FindingKind::Barrier,
-                            pc,
-                            common.id,
-                            thread,
-                            format!("the thread has arrived at barrier {id} already"),
-                        )
-                        .into());
-                }
-                if self.checks.barriers && common.barriers.elsewhere(id, warp.index, pc as u32) {
-                    let text = "lanes of the warp wait at another barrier: not all threads of the block reach the same one";
-                    return Err(grid
-                        .finding(FindingKind::Barrier, pc, common.id, thread, text)
-                        .into());
-                }
-                if let Some(checks) = &mut common.checks {
-                    checks.arrive(id, warp.index);
-                }
-                let missing = self.look_at_barrier(common, id.into());
-                if let Some(missing) = missing {
-                    self.missing(common, missing)?;
-                }
-                self.part(warp, fragment, mask, pc);
-                if *arrive {
-                    return Ok(Flow::Wait);
-                }
-                fragment.state = State::Barrier {
-                    id,
-                    phase,
-                    reduce: reduce.is_some().then_some(inst.d),
-                };
-                return Ok(Flow::Wait);
-            }
-            Extra::CopyAsync {
-                to,
-                from,
-                bytes,
-                size,
-                ignore,
-            } => {
-                let size_of = u64::from(*bytes);
-                let target = locate(self, warp, common, to, size_of, mask, true, pc)?;
-                let reads = lanes(mask).filter(|&lane| {
-                    let ignored =
-                        ignore.is_some_and(|(p, negated)| (get(warp, p, lane) != 0) != negated);
-                    !ignored && size.is_none_or(|size| get(warp, size, lane) != 0)
-                });
-                let reads = reads.fold(0, |all, lane| all | 1 << lane);
-                let counts: [usize; 32] = std::array::from_fn(|lane| {
-                    if reads >> lane & 1 == 0 {
-                        0
-                    } else {
-                        size.map_or(u64::from(*bytes), |size| get(warp, size, lane))
-                            .min(size_of) as usize
-                    }
-                });
-                // The copy is a read and a write of the thread.
-                let source = if reads != 0 {
-                    Some(locate(self, warp, common, from, size_of, reads, false, pc)?)
-                } else {
-                    None
-                };
-                if let Some(source) = &source {
-                    self.account(warp, common, source, size_of, Kind::Load, pc)?;
-                }
-                self.account(warp, common, &target, size_of, Kind::Store, pc)?;
-                for lane in lanes(target.mask) {
-                    let mut buffer = [0u8; 16];
-                    if let Some(source) = &source
-                        && source.mask >> lane & 1 != 0
-                    {
-                        // SAFETY: `locate` found that many readable bytes.
-                        unsafe {
-                            pointer(source, lane, size_of)
-                                .copy_to_nonoverlapping(buffer.as_mut_ptr(), counts[lane])
-                        };
-                    }
-                    // SAFETY: `locate` found that many writable bytes.
-                    unsafe {
-                        pointer(&target, lane, size_of)
-                            .copy_from_nonoverlapping(buffer.as_ptr(), *bytes as usize)
-                    };
-                }
-            }
-            Extra::Mbarrier {
-                op,
-                address,
-                d,
-                operand,
-            } => return self.mbarrier(warp, common, *op, *address, *d, *operand, mask, pc),
-            Extra::Matrix {
-                address,
-                slots,
-                transposed,
-                store,
-            } => {
-                let rows = if slots.len() == 4 {
-                    u32::MAX
-                } else {
-                    (1 << (8 * slots.len())) - 1
-                };
-                if mask != u32::MAX {
-                    return self.whole_warp(warp, common, fragment, mask, pc);
-                }
-                let located = locate(self, warp, common, address, 16, rows, *store, pc)?;
-                self.account(
-                    warp,
-                    common,
-                    &located,
-                    16,
-                    if *store { Kind::Store } else { Kind::Load },
-                    pc,
-                )?;
-                for (matrix, &slot) in slots.iter().enumerate() {
-                    for lane in 0..32 {
-                        let mut value = 0;
-                        for (half, (row, column)) in mma::matrix_elements(lane, *transposed)
-                            .into_iter()
-                            .enumerate()
-                        {
-                            let of = matrix * 8 + row;
-                            if located.mask >> of & 1 == 0 {
-                                continue;
-                            }
-                            let element = pointer(&located, of, 16)
-                                .wrapping_add(column * 2)
-                                .cast::<u16>();
-                            if *store {
-                                let word = warp.words[slot.index as usize][lane];
-                                // SAFETY: `locate` found 16 writable bytes for the row.
-                                unsafe { element.write_unaligned((word >> (16 * half)) as u16) };
-                            } else {
-                                // SAFETY: `locate` found 16 readable bytes for the row.
-                                value |=
-                                    u32::from(unsafe { element.read_unaligned() }) << (16 * half);
-                            }
-                        }
-                        if !store {
-                            warp.words[slot.index as usize][lane] = value;
-                        }
+                    for lane in lanes(mask) {
+                        self.result(extra, 0, lane, leader as u64);
+                        self.result(extra, 1, lane, u64::from(lane == leader));
                     }
                 }
             }
-            Extra::MoveMatrix { d, a } => {
-                if mask != u32::MAX {
-                    return self.whole_warp(warp, common, fragment, mask, pc);
-                }
-                let a = warp.words[a.index as usize];
-                let element = |row: usize, column: usize| {
+            Op::ActiveMask => self.results(extra, mask, |_| mask.into()),
+            Op::WarpBarrier => {}
+            &Op::Barrier { arrive, reduce } => {
+                return self.barrier(fragment, inst.d, arrive, reduce);
+            }
+            Op::CopyAsync { from, bytes } => self.copy_async(extra, from, u64::from(*bytes))?,
+            &Op::Mbarrier(op) => return self.mbarrier(extra, op),
+            &Op::Matrix { transposed, store } => self.matrix(extra, transposed, store)?,
+            Op::MoveMatrix => {
+                let a = self.warp.words[extra.s[0].index as usize];
+                let element = |(row, column): (usize, usize)| {
                     a[row * 4 + column / 2] >> (16 * (column % 2)) & 0xffff
                 };
-                warp.words[d.index as usize] = std::array::from_fn(|lane| {
-                    let [(r0, c0), (r1, c1)] = mma::matrix_elements(lane, true);
-                    element(r0, c0) | element(r1, c1) << 16
+                self.results(extra, mask, |lane| {
+                    let [low, high] = mma::matrix_elements(lane, true).map(element);
+                    (low | high << 16).into()
                 });
             }
-            Extra::Mma { form, d, a, b, c } => {
-                if mask != u32::MAX {
-                    return self.whole_warp(warp, common, fragment, mask, pc);
-                }
-                let (a, b, c) = (words(warp, a), words(warp, b), words(warp, c));
-                let result = mma::mma(*form, &a, &b, &c);
-                for (slot, values) in d.iter().zip(result) {
-                    warp.words[slot.index as usize] = values;
-                }
-            }
-            Extra::MmaDouble { m, k, d, a, b, c } => {
-                if mask != u32::MAX {
-                    return self.whole_warp(warp, common, fragment, mask, pc);
-                }
-                let (a, b, c) = (longs(warp, a), longs(warp, b), longs(warp, c));
-                let result = mma::mma_f64(*m, *k, &a, &b, &c);
-                for (slot, values) in d.iter().zip(result) {
-                    warp.longs[slot.index as usize] = values;
+            &Op::Mma { form, a, b } => {
+                let (first, rest) = extra.s.split_at(a);
+                let (second, third) = rest.split_at(b);
+                if form.d == Type::F64 {
+                    let [a, b, c] = [first, second, third].map(|slots| longs(self.warp, slots));
+                    let d = mma::mma_f64(form.m, form.k, &a, &b, &c);
+                    for (slot, values) in extra.d.iter().flatten().zip(d) {
+                        self.warp.longs[slot.index as usize] = values;
+                    }
+                } else {
+                    let [a, b, c] = [first, second, third].map(|slots| words(self.warp, slots));
+                    for (slot, values) in extra.d.iter().flatten().zip(mma::mma(form, &a, &b, &c)) {
+                        self.warp.words[slot.index as usize] = values;
+                    }
                 }
             }
-            &Extra::Clock { d, clock, shift } => {
+            &Op::Clock { clock, shift } => {
                 let now = match clock {
                     // A cycle for each instruction of the worker.
-                    Clock::Cycles => self.counts.report.instructions + warp.fragments.clock(),
+                    Clock::Cycles => {
+                        self.worker.counts.report.instructions + self.warp.fragments.clock()
+                    }
                     Clock::Nanoseconds => grid.memory.now().as_nanos() as u64,
                 };
-                each(warp, d, mask, &|_| now >> shift);
+                self.results(extra, mask, |_| now >> shift);
             }
-            Extra::Sleep => return Ok(Flow::Yield),
-            Extra::Fence => fence(Ordering::SeqCst),
-            Extra::Save => {
+            Op::Sleep => return Ok(Flow::Yield),
+            Op::Fence => fence(Ordering::SeqCst),
+            Op::Save => {
                 if fragment.saves.len() >= DEEPEST {
-                    let thread = warp.index * 32 + mask.trailing_zeros();
                     let text =
                         format!("more than {DEEPEST} calls within each other: the stack is full");
-                    return Err(grid
-                        .finding(FindingKind::OutOfBounds, pc, common.id, thread, text)
-                        .into());
+                    return self.fail(FindingKind::OutOfBounds, first, text);
                 }
-                self.part(warp, fragment, mask, pc);
-                let (words, longs, preds, local) = (
-                    warp.words.clone(),
-                    warp.longs.clone(),
-                    warp.preds.clone(),
-                    warp.local.clone(),
-                );
+                self.part(fragment);
+                let Warp {
+                    words,
+                    longs,
+                    preds,
+                    local,
+                    ..
+                } = &*self.warp;
+                let (words, longs, preds, local) =
+                    (words.clone(), longs.clone(), preds.clone(), local.clone());
                 fragment.saves.push(Arc::new(Saved {
                     words,
                     longs,
@@ -600,157 +335,274 @@ impl Worker<'_> {
                 }));
                 return Ok(Flow::Wait);
             }
-            Extra::Restore { keep } => {
-                let bytes = grid.program.local_bytes;
+            Op::Restore(keep) => {
                 if let Some(saved) = fragment.saves.pop() {
-                    let kept: Vec<u64> = keep
-                        .iter()
-                        .flat_map(|&(.., slot)| {
-                            slot.map(|slot| lanes(mask).map(move |lane| (slot, lane)))
-                        })
-                        .flatten()
-                        .map(|(slot, lane)| get(warp, slot, lane))
-                        .collect();
-                    let mut kept = kept.into_iter();
-                    for lane in lanes(mask) {
-                        warp.words
-                            .iter_mut()
-                            .zip(&saved.words)
-                            .for_each(|(to, from)| to[lane] = from[lane]);
-                        warp.longs
-                            .iter_mut()
-                            .zip(&saved.longs)
-                            .for_each(|(to, from)| to[lane] = from[lane]);
-                        let bit = 1 << lane;
-                        warp.preds
-                            .iter_mut()
-                            .zip(&saved.preds)
-                            .for_each(|(to, from)| *to = *to & !bit | from & bit);
-                        for at in 0..bytes {
-                            if !keep.iter().any(|&(offset, length, _)| {
-                                (offset..offset + length).contains(&(at as u32))
-                            }) {
-                                warp.local[lane * bytes + at] = saved.local[lane * bytes + at];
-                            }
-                        }
-                    }
-                    for &(.., slot) in keep {
-                        for lane in lanes(if slot.is_some() { mask } else { 0 }) {
-                            if let (Some(slot), Some(value)) = (slot, kept.next()) {
-                                set(warp, slot, lane, value);
-                            }
-                        }
-                    }
+                    self.restore(&saved, keep);
                 }
                 return Ok(Flow::Wait);
             }
-            &Extra::Copy { from, to, bytes } => {
+            &Op::Copy { from, to, bytes } => {
                 for lane in lanes(mask) {
                     let base = lane * grid.program.local_bytes;
                     let from = base + from as usize;
-                    warp.local
+                    self.warp
+                        .local
                         .copy_within(from..from + bytes as usize, base + to as usize);
                 }
             }
-            &Extra::Print {
-                format,
+            Op::Call {
+                system: System::Print,
                 arguments,
                 result,
             } => {
                 for lane in lanes(mask) {
-                    let count = self.print(warp, common, lane, format, arguments, pc)?;
+                    let count = self.print(lane, arguments)?;
                     if let Some(result) = result {
-                        let at = lane * grid.program.local_bytes + result as usize;
-                        warp.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+                        let at = lane * grid.program.local_bytes + *result as usize;
+                        self.warp.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
                     }
                 }
             }
-            &Extra::Assert {
-                message,
-                file,
-                line,
+            Op::Call {
+                system: System::Assert,
+                arguments,
+                ..
             } => {
-                let lane = mask.trailing_zeros() as usize;
-                let text = self.assertion(warp, common, lane, [message, file, line], pc)?;
-                return Err(grid
-                    .finding(
-                        FindingKind::Assert,
-                        pc,
-                        common.id,
-                        warp.index * 32 + lane as u32,
-                        text,
-                    )
-                    .into());
+                let text = self.assertion(first, arguments)?;
+                return self.fail(FindingKind::Assert, first, text);
             }
-            &Extra::SetConditional { handle, value } => {
+            Op::Call {
+                system: System::SetConditional,
+                arguments,
+                ..
+            } => {
                 for lane in lanes(mask) {
-                    let local = &warp.local[lane * grid.program.local_bytes..];
-                    let field = |at: u32, bytes: usize| {
-                        let field = local[at as usize..][..bytes].iter().rev();
-                        field.fold(0, |number, &byte| number << 8 | u64::from(byte))
-                    };
-                    let (handle, value) = (field(handle, 8), field(value, 4) as u32);
+                    let handle = self.local(lane, arguments[0], 8);
+                    let value = self.local(lane, arguments[1], 4) as u32;
                     if !grid.memory.set_conditional(handle, value) {
                         let text = format!("no graph has a condition {handle:#x}");
-                        let thread = warp.index * 32 + lane as u32;
-                        let kind = FindingKind::Denied;
-                        return Err(grid.finding(kind, pc, common.id, thread, text).into());
+                        return self.fail(FindingKind::Denied, lane, text);
                     }
                 }
             }
-            Extra::Trap => {
-                let thread = warp.index * 32 + mask.trailing_zeros();
-                return Err(grid
-                    .finding(
-                        FindingKind::Trap,
-                        pc,
-                        common.id,
-                        thread,
-                        "the kernel ends itself",
-                    )
-                    .into());
-            }
+            Op::Trap => return self.fail(FindingKind::Trap, first, "the kernel ends itself"),
         }
         Ok(Flow::Next)
     }
 
+    /// 9.7.9.6
+    fn shuffle(&mut self, extra: &Extra, mode: Shuffle) -> Result<(), Stop> {
+        let values: [u64; 32] = std::array::from_fn(|lane| self.source(extra, 0, lane));
+        for lane in lanes(self.mask) {
+            let by = self.source(extra, 1, lane) as usize & 31;
+            let control = self.source(extra, 2, lane) as usize;
+            let (segment, clamp) = (control >> 8 & 31, control & 31);
+            // The least or greatest lane of the segment.
+            let bound = lane & segment | clamp & !segment;
+            let from = match mode {
+                Shuffle::Up => lane.wrapping_sub(by),
+                Shuffle::Down => lane + by,
+                Shuffle::Butterfly => lane ^ by,
+                Shuffle::Index => lane & segment | by & !segment,
+            };
+            let inside = match mode {
+                Shuffle::Up => from as isize >= bound as isize,
+                _ => from <= bound,
+            };
+            let from = if inside { from & 31 } else { lane };
+            // A lane that the block does not have gives some value, which its partner may ignore.
+            let exists = self.warp.index * 32 + (from as u32) < self.worker.grid.threads;
+            if self.worker.checks.barriers && self.mask >> from & 1 == 0 && exists {
+                let text = format!("reads from lane {from}, which does not take part");
+                return self.fail(FindingKind::Barrier, lane, text);
+            }
+            self.result(extra, 0, lane, values[from]);
+            self.result(extra, 1, lane, inside.into());
+        }
+        Ok(())
+    }
+
+    /// 9.7.13.1: sources are the barrier's number, how many threads (0: all), and the predicate of a reduction.
+    fn barrier(
+        &mut self,
+        fragment: &mut Fragment,
+        extra: u32,
+        arrive: bool,
+        reduce: Option<Reduce>,
+    ) -> Result<Flow, Stop> {
+        let of = &self.worker.grid.program.extras[extra as usize];
+        let first = self.mask.trailing_zeros() as usize;
+        let id = self.source(of, 0, first) as u8 & 15;
+        let count = Some(self.source(of, 1, first) as u32).filter(|count| *count > 0);
+        let values =
+            of.s.get(2)
+                .map_or(0, |slot| self.warp.preds[slot.index as usize]);
+        let (warp, at) = (self.warp.index, self.pc as u32);
+        let barriers = &mut self.common.barriers;
+        let phase = barriers.phase(id);
+        let fresh = barriers.arrive(id, warp, self.mask, count, at, values);
+        if self.worker.checks.barriers {
+            if !fresh {
+                let text = format!("the thread has arrived at barrier {id} already");
+                return self.fail(FindingKind::Barrier, first, text);
+            }
+            if self.common.barriers.elsewhere(id, warp, at) {
+                let text = "lanes of the warp wait at another barrier: not all threads of the block reach the same one";
+                return self.fail(FindingKind::Barrier, first, text);
+            }
+        }
+        if let Some(checks) = &mut self.common.checks {
+            checks.arrive(id, warp);
+        }
+        self.worker.look_at_barrier(self.common, id.into())?;
+        self.part(fragment);
+        if !arrive {
+            let reduce = reduce.map(|_| extra);
+            fragment.state = State::Barrier { id, phase, reduce };
+        }
+        Ok(Flow::Wait)
+    }
+
+    /// A read and a write of the thread. Sources: the predicate to write zeros, and how many bytes are read.
+    fn copy_async(
+        &mut self,
+        extra: &Extra,
+        from: &crate::program::Address,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        let target = self.locate(&extra.address, bytes, self.mask, true)?;
+        let counts: [u64; 32] = std::array::from_fn(|lane| match self.source(extra, 0, lane) {
+            0 => self.source(extra, 1, lane).min(bytes),
+            _ => 0,
+        });
+        let reads = set_of(lanes(self.mask).filter(|&lane| counts[lane] > 0));
+        let source = if reads == 0 {
+            None
+        } else {
+            Some(self.locate(from, bytes, reads, false)?)
+        };
+        if let Some(source) = &source {
+            self.account(source, bytes, Kind::Load)?;
+        }
+        self.account(&target, bytes, Kind::Store)?;
+        for lane in lanes(target.mask) {
+            let mut buffer = [0u8; 16];
+            if let Some(source) = source
+                .as_ref()
+                .filter(|source| source.mask >> lane & 1 != 0)
+            {
+                // SAFETY: `locate` found that many readable bytes.
+                unsafe {
+                    pointer(source, lane, bytes)
+                        .copy_to_nonoverlapping(buffer.as_mut_ptr(), counts[lane] as usize)
+                };
+            }
+            // SAFETY: `locate` found that many writable bytes.
+            unsafe {
+                pointer(&target, lane, bytes)
+                    .copy_from_nonoverlapping(buffer.as_ptr(), bytes as usize)
+            };
+        }
+        Ok(())
+    }
+
+    fn matrix(&mut self, extra: &Extra, transposed: bool, store: bool) -> Result<(), Stop> {
+        let slots: Vec<Slot> = extra.d.iter().flatten().chain(&extra.s).copied().collect();
+        let rows = u32::MAX >> (32 - 8 * slots.len());
+        let located = self.locate(&extra.address, 16, rows, store)?;
+        self.account(&located, 16, if store { Kind::Store } else { Kind::Load })?;
+        for (matrix, slot) in slots.iter().enumerate() {
+            let words = &mut self.warp.words[slot.index as usize];
+            for (lane, word) in words.iter_mut().enumerate() {
+                let mut value = 0;
+                for (half, (row, column)) in mma::matrix_elements(lane, transposed)
+                    .into_iter()
+                    .enumerate()
+                {
+                    let of = matrix * 8 + row;
+                    if located.mask >> of & 1 == 0 {
+                        continue;
+                    }
+                    let element = pointer(&located, of, 16)
+                        .wrapping_add(column * 2)
+                        .cast::<u16>();
+                    if store {
+                        // SAFETY: `locate` found 16 writable bytes for the row.
+                        unsafe { element.write_unaligned((*word >> (16 * half)) as u16) };
+                    } else {
+                        // SAFETY: `locate` found 16 readable bytes for the row.
+                        value |= u32::from(unsafe { element.read_unaligned() }) << (16 * half);
+                    }
+                }
+                if !store {
+                    *word = value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers and local memory as they were before a call, but for what it returns.
+    fn restore(&mut self, saved: &Saved, keep: &[(u32, u32, Option<Slot>)]) {
+        let (bytes, warp) = (self.worker.grid.program.local_bytes, &mut *self.warp);
+        let kept = |at: &usize| {
+            let within = |&(offset, length, _): &(u32, u32, _)| {
+                (offset..offset + length).contains(&(*at as u32))
+            };
+            keep.iter().any(within)
+        };
+        for lane in lanes(self.mask) {
+            let results: Vec<_> = keep
+                .iter()
+                .filter_map(|&(.., slot)| slot.map(|slot| (slot, get(warp, slot, lane))))
+                .collect();
+            warp.words
+                .iter_mut()
+                .zip(&saved.words)
+                .for_each(|(to, from)| to[lane] = from[lane]);
+            warp.longs
+                .iter_mut()
+                .zip(&saved.longs)
+                .for_each(|(to, from)| to[lane] = from[lane]);
+            let bit = 1 << lane;
+            warp.preds
+                .iter_mut()
+                .zip(&saved.preds)
+                .for_each(|(to, from)| *to = *to & !bit | from & bit);
+            for at in (0..bytes).filter(|at| !kept(at)) {
+                warp.local[lane * bytes + at] = saved.local[lane * bytes + at];
+            }
+            for (slot, value) in results {
+                set(warp, slot, lane, value);
+            }
+        }
+    }
+
     /// The lanes that do not take part go on.
-    fn part(&self, warp: &mut Warp, fragment: &mut Fragment, mask: u32, pc: usize) {
-        let rest = fragment.mask & !mask;
+    pub fn part(&mut self, fragment: &mut Fragment) {
+        let rest = fragment.mask & !self.mask;
         if rest != 0 {
-            warp.fragments.all.push(fragment.part(pc as u32 + 1, rest));
-            fragment.mask = mask;
+            self.warp
+                .fragments
+                .all
+                .push(fragment.part(self.pc as u32 + 1, rest));
+            fragment.mask = self.mask;
         }
     }
 
     /// Instructions of all lanes of a warp wait for those that are elsewhere; a lane that has ended never comes.
-    fn whole_warp(
-        &mut self,
-        warp: &Warp,
-        common: &Common,
-        fragment: &mut Fragment,
-        mask: u32,
-        pc: usize,
-    ) -> Result<Flow, Stop> {
-        let alive = warp.fragments.alive() | fragment.mask;
-        if alive != u32::MAX || mask != fragment.mask {
+    fn whole_warp(&mut self, fragment: &mut Fragment) -> Result<Flow, Stop> {
+        let alive = self.warp.fragments.alive() | fragment.mask;
+        if alive != u32::MAX || self.mask != fragment.mask {
             let lane = if alive != u32::MAX {
-                (!alive).trailing_zeros()
+                !alive
             } else {
-                (!mask).trailing_zeros()
-            };
+                !self.mask
+            }
+            .trailing_zeros();
             let text =
                 "the instruction needs all 32 lanes of the warp, and this one does not take part";
-            return Err(self
-                .grid
-                .finding(
-                    FindingKind::Barrier,
-                    pc,
-                    common.id,
-                    warp.index * 32 + lane,
-                    text,
-                )
-                .into());
+            return self.fail(FindingKind::Barrier, lane as usize, text);
         }
         fragment.state = State::Lanes { barrier: None };
         Ok(Flow::Again)

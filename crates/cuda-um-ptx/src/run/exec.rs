@@ -7,15 +7,15 @@
     reason = "the loop is compiled for CPUs with AVX2 and FMA, too"
 )]
 
-use super::Worker;
-use super::access::{load, store};
 use super::block::{Common, Warp};
+use super::collective::scalar;
 use super::fragments::{Fragment, State};
+use super::memory::lanes;
+use super::{At, Worker};
 use crate::launch::{Failure, Finding, FindingKind};
-use crate::math::convert::{self, Rules};
-use crate::math::float::{self, Extreme};
 use crate::math::{Mode, Type};
-use crate::program::{Code, Extra, Inst};
+use crate::math::{convert, float};
+use crate::program::{Code, Inst, Op};
 
 /// The launch is over.
 pub(crate) struct Stop(pub Box<Failure>);
@@ -68,7 +68,15 @@ impl Worker<'_> {
                 ..
             } = fragment.state
             {
-                self.finish_reduction(warp, common, id, extra, fragment.mask);
+                let (mask, pc) = (fragment.mask, fragment.pc as usize);
+                At {
+                    worker: self,
+                    warp,
+                    common,
+                    mask,
+                    pc,
+                }
+                .finish_reduction(id, extra, mask);
             }
             fragment.state = State::Ready;
             self.refill(fragment.pc)?;
@@ -112,7 +120,7 @@ impl Worker<'_> {
 
 type Executed = Result<(Event, u64), Stop>;
 
-#[cfg(target_arch = "x86_64")]
+/// [`execute`], compiled for the CPU's vector instructions.
 fn execute_best(
     worker: &mut Worker,
     warp: &mut Warp,
@@ -121,38 +129,28 @@ fn execute_best(
     limit: u32,
     quota: u64,
 ) -> Executed {
-    #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-    fn execute_avx2(
-        worker: &mut Worker,
-        warp: &mut Warp,
-        common: &mut Common,
-        fragment: &mut Fragment,
-        limit: u32,
-        quota: u64,
-    ) -> Executed {
-        execute(worker, warp, common, fragment, limit, quota)
-    }
-    if is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("f16c")
+    #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: the CPU has the features; each CPU with BMI2 and AVX2 has BMI1, LZCNT and POPCNT.
-        unsafe { execute_avx2(worker, warp, common, fragment, limit, quota) }
-    } else {
-        execute(worker, warp, common, fragment, limit, quota)
+        #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
+        fn execute_avx2(
+            worker: &mut Worker,
+            warp: &mut Warp,
+            common: &mut Common,
+            fragment: &mut Fragment,
+            limit: u32,
+            quota: u64,
+        ) -> Executed {
+            execute(worker, warp, common, fragment, limit, quota)
+        }
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("f16c")
+        {
+            // SAFETY: the CPU has the features; each CPU with BMI2 and AVX2 has BMI1, LZCNT and POPCNT.
+            return unsafe { execute_avx2(worker, warp, common, fragment, limit, quota) };
+        }
     }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn execute_best(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    fragment: &mut Fragment,
-    limit: u32,
-    quota: u64,
-) -> Executed {
     execute(worker, warp, common, fragment, limit, quota)
 }
 
@@ -266,17 +264,18 @@ fn execute(
     limit: u32,
     quota: u64,
 ) -> Executed {
-    const MODE: Mode = Mode {
-        round: crate::math::Round::Near,
-        ftz: false,
-        sat: false,
-        relu: false,
-    };
-    const EXTREME: Extreme = Extreme {
-        ftz: false,
-        nan: false,
-        xorsign_abs: false,
-    };
+    const MODE: Mode = Mode::PLAIN;
+    macro_rules! at {
+        ($mask:expr, $pc:expr) => {
+            At {
+                worker: &mut *worker,
+                warp: &mut *warp,
+                common: &mut *common,
+                mask: $mask,
+                pc: $pc,
+            }
+        };
+    }
     let grid = worker.grid;
     let program = grid.program;
     let code = &program.code[..];
@@ -392,8 +391,8 @@ fn execute(
             Code::SubF => float!(words, inst, mask, f32, |a a, b b| float::sub(a, b, MODE)),
             Code::MulF => float!(words, inst, mask, f32, |a a, b b| float::mul(a, b, MODE)),
             Code::FmaF => float!(words, inst, mask, f32, |a a, b b, c c| float::fma(a, b, c, MODE)),
-            Code::MinF => float!(words, inst, mask, f32, |a a, b b| float::min(a, b, EXTREME)),
-            Code::MaxF => float!(words, inst, mask, f32, |a a, b b| float::max(a, b, EXTREME)),
+            Code::MinF => float!(words, inst, mask, f32, |a a, b b| float::min(a, b, MODE)),
+            Code::MaxF => float!(words, inst, mask, f32, |a a, b b| float::max(a, b, MODE)),
             Code::NegF => one!(words, inst, mask, |a| a ^ 1 << 31),
             Code::AbsF => one!(words, inst, mask, |a| a & !(1 << 31)),
             Code::AddD => float!(longs, inst, mask, f64, |a a, b b| float::add(a, b, MODE)),
@@ -406,7 +405,7 @@ fn execute(
                 a.into(),
                 Type::F16,
                 Type::F32,
-                Rules::default()
+                MODE
             ) as u32),
             Code::EqW => test!(words, preds, inst, mask, |a, b| a == b),
             Code::LtW => test!(words, preds, inst, mask, |a, b| a < b),
@@ -462,47 +461,28 @@ fn execute(
                 }
                 continue;
             }
-            Code::Load => load(
-                worker,
-                warp,
-                common,
-                &program.accesses[inst.d as usize],
-                mask,
-                pc,
-            )?,
-            Code::Store => store(
-                worker,
-                warp,
-                common,
-                &program.accesses[inst.d as usize],
-                mask,
-                pc,
-            )?,
+            Code::Load => at!(mask, pc).load(&program.accesses[inst.d as usize])?,
+            Code::Store => at!(mask, pc).store(&program.accesses[inst.d as usize])?,
             Code::Indexed | Code::Call | Code::Return => {
                 fragment.mask = active;
-                pc = jump(worker, warp, common, fragment, inst, mask, pc)?;
+                pc = at!(mask, pc).jump(fragment, inst)?;
                 active = fragment.mask;
                 break Event::Stopped;
             }
             Code::Exit => {
                 active &= !mask;
-                end(worker, warp, common, mask)?;
+                at!(mask, pc).end()?;
                 if active == 0 {
                     break Event::Ended;
                 }
             }
             Code::Extra => {
                 let extra = &program.extras[inst.d as usize];
-                fragment.mask = active;
-                if let Extra::Scalar {
-                    function,
-                    d,
-                    sources,
-                } = extra
-                {
-                    super::collective::scalar(warp, function, *d, sources, mask);
+                if let Op::Scalar(function) = &extra.op {
+                    scalar(warp, function, extra, mask);
                 } else {
-                    let flow = worker.extra(warp, common, fragment, inst, mask, pc)?;
+                    fragment.mask = active;
+                    let flow = at!(mask, pc).extra(fragment, inst)?;
                     active = fragment.mask;
                     match flow {
                         Flow::Next => {}
@@ -528,84 +508,50 @@ fn execute(
     Ok((event, used))
 }
 
-/// Lanes end.
-fn end(worker: &mut Worker, warp: &mut Warp, common: &mut Common, mask: u32) -> Result<(), Stop> {
-    common.barriers.end(warp.index, mask);
-    warp.fragments.ended();
-    for id in 0..16 {
-        if let Some(missing) = worker.look_at_barrier(common, id) {
-            worker.missing(common, missing)?;
-        }
+impl At<'_, '_> {
+    /// Lanes end.
+    fn end(&mut self) -> Result<(), Stop> {
+        self.common.barriers.end(self.warp.index, self.mask);
+        self.warp.fragments.ended();
+        (0..16).try_for_each(|id| self.worker.look_at_barrier(self.common, id))
     }
-    Ok(())
-}
 
-impl Worker<'_> {
-    pub fn missing(&self, common: &Common, missing: super::block::Missing) -> Result<(), Stop> {
-        if !self.checks.barriers {
-            return Ok(());
-        }
-        let text = "the other threads of the block wait at this barrier, but this one has ended";
-        Err(self
-            .grid
-            .finding(
-                FindingKind::Barrier,
-                missing.at as usize,
-                common.id,
-                missing.thread,
-                text,
-            )
-            .into())
-    }
-}
-
-/// Calls, returns and `brx.idx`: where the fragment goes on; lanes that go elsewhere become fragments of their own.
-fn jump(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    fragment: &mut Fragment,
-    inst: &Inst,
-    mask: u32,
-    pc: usize,
-) -> Result<usize, Stop> {
-    let mut part = |fragment: &mut Fragment, pc: u32, lanes: u32| {
-        fragment.mask &= !lanes;
-        if lanes != 0 {
-            warp.fragments.all.push(fragment.part(pc, lanes));
-        }
-    };
-    let rest = fragment.mask & !mask;
-    part(fragment, pc as u32 + 1, rest);
-    match inst.code {
-        Code::Call => {
-            fragment.frames.push(pc as u32 + 1);
-            Ok(inst.d as usize)
-        }
-        Code::Return => Ok(fragment.frames.pop().unwrap_or(0) as usize),
-        _ => {
-            let table = &worker.grid.program.tables[inst.d as usize];
-            let indices = warp.words[inst.a as usize];
-            let first = indices[mask.trailing_zeros() as usize];
-            for (index, &target) in table.iter().enumerate() {
-                let lanes = (0..32)
-                    .filter(|lane| {
-                        mask >> lane & 1 != 0 && indices[*lane as usize] as usize == index
-                    })
-                    .fold(0, |all, lane| all | 1 << lane);
-                if index as u32 != first {
-                    part(fragment, target, lanes);
+    /// Calls, returns and `brx.idx`: where the fragment goes on; lanes that go elsewhere become fragments of their own.
+    fn jump(&mut self, fragment: &mut Fragment, inst: &Inst) -> Result<usize, Stop> {
+        let (mask, pc) = (self.mask, self.pc);
+        self.part(fragment);
+        match inst.code {
+            Code::Call => {
+                fragment.frames.push(pc as u32 + 1);
+                Ok(inst.d as usize)
+            }
+            Code::Return => Ok(fragment.frames.pop().unwrap_or(0) as usize),
+            _ => {
+                let table = &self.worker.grid.program.tables[inst.d as usize];
+                let indices = self.warp.words[inst.a as usize];
+                let lane = mask.trailing_zeros() as usize;
+                let first = indices[lane];
+                for (index, &target) in table
+                    .iter()
+                    .enumerate()
+                    .filter(|(index, _)| *index as u32 != first)
+                {
+                    let there = lanes(mask).filter(|&lane| indices[lane] as usize == index);
+                    let there = there.fold(0, |all, lane| all | 1 << lane);
+                    fragment.mask &= !there;
+                    if there != 0 {
+                        self.warp.fragments.all.push(fragment.part(target, there));
+                    }
+                }
+                match table.get(first as usize) {
+                    Some(&target) => Ok(target as usize),
+                    None => {
+                        let text =
+                            format!("the index {first} of a branch, of {} targets", table.len());
+                        self.fail(FindingKind::OutOfBounds, lane, text)
+                    }
                 }
             }
-            let Some(&target) = table.get(first as usize) else {
-                let thread = warp.index * 32 + mask.trailing_zeros();
-                let text = format!("the index {first} of a branch, of {} targets", table.len());
-                return Err(worker
-                    .grid
-                    .finding(FindingKind::OutOfBounds, pc, common.id, thread, text)
-                    .into());
-            };
-            Ok(target as usize)
         }
     }
 }

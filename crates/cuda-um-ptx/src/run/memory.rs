@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Worker;
-use super::block::{Common, Warp};
+use super::block::Warp;
 use super::exec::Stop;
+use super::{At, Worker};
 use crate::launch::{FindingKind, Refusal, Touch};
 use crate::program::{Address, Class, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Slot};
 use crate::syntax::Space;
@@ -43,6 +43,9 @@ pub(crate) struct Span {
     written: *mut u8,
     base: u64,
 }
+
+/// What is wrong with an address: in words, and the region and the parameter that it belongs to.
+type Mistake = (FindingKind, String, Option<(u64, Option<usize>)>);
 
 /// The spans that a worker has used.
 #[derive(Default)]
@@ -114,112 +117,6 @@ fn window(address: u64) -> (Space, u64) {
     }
 }
 
-#[inline(always)]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "an access has as many properties"
-)]
-pub(crate) fn locate(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    address: &Address,
-    size: u64,
-    mask: u32,
-    write: bool,
-    pc: usize,
-) -> Result<Located, Stop> {
-    let mut addresses = addresses(warp, address);
-    let mut gaps = 0;
-    for lane in 0..32 {
-        gaps |= addresses[lane] ^ addresses[0].wrapping_add(lane as u64 * size);
-    }
-    let row = gaps == 0 && mask == u32::MAX;
-    let (mut first, mut last, mut bits) = (u64::MAX, 0, 0);
-    if row {
-        (first, last, bits) = (addresses[0], addresses[31], addresses[0]);
-    } else if mask == u32::MAX {
-        for address in addresses {
-            first = if address < first { address } else { first };
-            last = if address > last { address } else { last };
-            bits |= address;
-        }
-    } else {
-        for lane in 0..32 {
-            let there = mask >> lane & 1 != 0;
-            let address = addresses[lane];
-            first = first.min(if there { address } else { u64::MAX });
-            last = last.max(if there { address } else { 0 });
-            bits |= if there { address } else { 0 };
-        }
-    }
-    let mut space = address.space;
-    if space == Space::Generic {
-        let (named, base) = window(first);
-        if window(last).0 == named {
-            space = named;
-            if base != 0 {
-                (first, last) = (first - base, last - base);
-                for address in &mut addresses {
-                    *address = address.wrapping_sub(base);
-                }
-            }
-        }
-    }
-    let aligned = bits & (size - 1) == 0 || !worker.checks.alignment;
-    let end = last.wrapping_add(size);
-    let mut located = Located {
-        row,
-        pointers: [std::ptr::null_mut(); 32],
-        mask,
-        space,
-        addresses,
-        span: None,
-    };
-    if aligned && end > last {
-        let area = match space {
-            Space::Shared if end <= common.shared_bytes as u64 => Some((common.shared(), 0)),
-            Space::Param if end <= worker.grid.launch.parameters.len() as u64 && !write => {
-                Some((worker.grid.launch.parameters.as_ptr().cast_mut(), 0))
-            }
-            Space::Local if end <= worker.grid.program.local_bytes as u64 => {
-                let bytes = worker.grid.program.local_bytes;
-                located.row = false;
-                let base = warp.local.as_mut_ptr();
-                for lane in 0..32 {
-                    located.pointers[lane] =
-                        base.wrapping_add(lane * bytes + addresses[lane] as usize);
-                }
-                return Ok(located);
-            }
-            Space::Global | Space::Const => worker.span(first, end, write).map(|span| {
-                located.span = Some(span);
-                let span = &worker.cache.spans[span];
-                (span.host, span.lo)
-            }),
-            _ => None,
-        };
-        if let Some((host, lo)) = area {
-            if row {
-                located.pointers[0] = host.wrapping_add((first - lo) as usize);
-            } else {
-                for lane in 0..32 {
-                    located.pointers[lane] =
-                        host.wrapping_add(addresses[lane].wrapping_sub(lo) as usize);
-                }
-            }
-            if let Some(span) = located.span
-                && worker.cache.spans[span].pages.is_some()
-            {
-                worker.touch(span, &located, size, write, common.id);
-            }
-            return Ok(located);
-        }
-    }
-    worker.locate_each(warp, common, &mut located, size, write, pc)?;
-    Ok(located)
-}
-
 impl Worker<'_> {
     #[inline(always)]
     fn span(&mut self, first: u64, end: u64, write: bool) -> Option<usize> {
@@ -234,34 +131,23 @@ impl Worker<'_> {
 
     /// Asks the caller about an address, and keeps the answer.
     #[cold]
-    fn open(
-        &mut self,
-        address: u64,
-        write: bool,
-    ) -> Result<usize, (FindingKind, String, Option<u64>, Option<usize>)> {
+    fn open(&mut self, address: u64, write: bool) -> Result<usize, Mistake> {
+        let none = || String::from("no memory is there");
         let region = self
             .grid
             .memory
             .region(address)
             .map_err(|refusal| match refusal {
-                Refusal::Unmapped(near) if near.is_empty() => (
-                    FindingKind::OutOfBounds,
-                    "no memory is there".into(),
-                    None,
-                    None,
-                ),
-                Refusal::Unmapped(near) => (FindingKind::OutOfBounds, near, None, None),
-                Refusal::Freed(which) => (FindingKind::Freed, which, None, None),
-                Refusal::Denied(why) => (FindingKind::Denied, why, None, None),
+                Refusal::Unmapped(near) if near.is_empty() => {
+                    (FindingKind::OutOfBounds, none(), None)
+                }
+                Refusal::Unmapped(near) => (FindingKind::OutOfBounds, near, None),
+                Refusal::Freed(which) => (FindingKind::Freed, which, None),
+                Refusal::Denied(why) => (FindingKind::Denied, why, None),
             })?;
         let (base, end) = (region.base, region.base.saturating_add(region.bytes));
         if address < base || address >= end {
-            return Err((
-                FindingKind::OutOfBounds,
-                "no memory is there".into(),
-                None,
-                None,
-            ));
+            return Err((FindingKind::OutOfBounds, none(), None));
         }
         let (mut lo, mut hi, mut writable, mut parameter) = (base, end, region.writable, None);
         if self.checks.arguments {
@@ -301,12 +187,8 @@ impl Worker<'_> {
                             false => (address - (nearest.base + nearest.bytes), "after the end"),
                         };
                         let text = format!("the address is {bytes} bytes {place} of the argument");
-                        return Err((
-                            FindingKind::OutsideArgument,
-                            text,
-                            Some(region.id),
-                            Some(nearest.parameter),
-                        ));
+                        let place = Some((region.id, Some(nearest.parameter)));
+                        return Err((FindingKind::OutsideArgument, text, place));
                     }
                 }
             }
@@ -320,8 +202,7 @@ impl Worker<'_> {
             return Err((
                 FindingKind::ReadOnly,
                 text.into(),
-                Some(region.id),
-                parameter,
+                Some((region.id, parameter)),
             ));
         }
         let pages = (region.page_bytes > 0).then(|| {
@@ -360,9 +241,129 @@ impl Worker<'_> {
         Ok(self.cache.spans.len() - 1)
     }
 
-    /// Tells the caller the pages that the launch touches for the first time.
-    fn touch(&self, span: usize, located: &Located, size: u64, write: bool, block: [u32; 3]) {
+    /// The bits of a region that say what is written, and the region's first address.
+    pub fn written(&mut self, address: u64) -> Option<(*mut u8, u64)> {
+        let span = self.cache.find(address, address + 1, false)?;
         let span = &self.cache.spans[span];
+        (!span.written.is_null()).then_some((span.written, span.base))
+    }
+
+    /// The region and the parameter of an address that was used.
+    pub fn whose(&mut self, address: u64) -> Option<(u64, Option<usize>)> {
+        let span = self.cache.find(address, address + 1, false)?;
+        Some((self.cache.spans[span].id, self.cache.spans[span].parameter))
+    }
+}
+
+impl At<'_, '_> {
+    /// Where the lanes of `mask` access `size` bytes each.
+    #[inline(always)]
+    pub fn locate(
+        &mut self,
+        address: &Address,
+        size: u64,
+        mask: u32,
+        write: bool,
+    ) -> Result<Located, Stop> {
+        let mut addresses = addresses(self.warp, address);
+        let mut gaps = 0;
+        for lane in 0..32 {
+            gaps |= addresses[lane] ^ addresses[0].wrapping_add(lane as u64 * size);
+        }
+        let row = gaps == 0 && mask == u32::MAX;
+        let (mut first, mut last, mut bits) = (u64::MAX, 0, 0);
+        if row {
+            (first, last, bits) = (addresses[0], addresses[31], addresses[0]);
+        } else if mask == u32::MAX {
+            for address in addresses {
+                first = if address < first { address } else { first };
+                last = if address > last { address } else { last };
+                bits |= address;
+            }
+        } else {
+            for lane in 0..32 {
+                let there = mask >> lane & 1 != 0;
+                let address = addresses[lane];
+                first = first.min(if there { address } else { u64::MAX });
+                last = last.max(if there { address } else { 0 });
+                bits |= if there { address } else { 0 };
+            }
+        }
+        let mut space = address.space;
+        if space == Space::Generic {
+            let (named, base) = window(first);
+            if window(last).0 == named {
+                space = named;
+                if base != 0 {
+                    (first, last) = (first - base, last - base);
+                    for address in &mut addresses {
+                        *address = address.wrapping_sub(base);
+                    }
+                }
+            }
+        }
+        let aligned = bits & (size - 1) == 0 || !self.worker.checks.alignment;
+        let end = last.wrapping_add(size);
+        let mut located = Located {
+            row,
+            pointers: [std::ptr::null_mut(); 32],
+            mask,
+            space,
+            addresses,
+            span: None,
+        };
+        if aligned && end > last {
+            let area = match space {
+                Space::Shared if end <= self.common.shared_bytes as u64 => {
+                    Some((self.common.shared(), 0))
+                }
+                Space::Param
+                    if end <= self.worker.grid.launch.parameters.len() as u64 && !write =>
+                {
+                    Some((self.worker.grid.launch.parameters.as_ptr().cast_mut(), 0))
+                }
+                Space::Local if end <= self.worker.grid.program.local_bytes as u64 => {
+                    let bytes = self.worker.grid.program.local_bytes;
+                    located.row = false;
+                    let base = self.warp.local.as_mut_ptr();
+                    for lane in 0..32 {
+                        located.pointers[lane] =
+                            base.wrapping_add(lane * bytes + addresses[lane] as usize);
+                    }
+                    return Ok(located);
+                }
+                Space::Global | Space::Const => self.worker.span(first, end, write).map(|span| {
+                    located.span = Some(span);
+                    let span = &self.worker.cache.spans[span];
+                    (span.host, span.lo)
+                }),
+                _ => None,
+            };
+            if let Some((host, lo)) = area {
+                if row {
+                    located.pointers[0] = host.wrapping_add((first - lo) as usize);
+                } else {
+                    for lane in 0..32 {
+                        located.pointers[lane] =
+                            host.wrapping_add(addresses[lane].wrapping_sub(lo) as usize);
+                    }
+                }
+                if let Some(span) = located.span
+                    && self.worker.cache.spans[span].pages.is_some()
+                {
+                    self.touch(span, &located, size, write);
+                }
+                return Ok(located);
+            }
+        }
+        self.locate_each(&mut located, size, write)?;
+        Ok(located)
+    }
+
+    /// Tells the caller the pages that the launch touches for the first time.
+    fn touch(&self, span: usize, located: &Located, size: u64, write: bool) {
+        let (memory, block) = (self.worker.grid.memory, self.common.id);
+        let span = &self.worker.cache.spans[span];
         let Some(pages) = &span.pages else { return };
         let bit = if write { 2 } else { 1 };
         let touch = |address: u64| {
@@ -370,8 +371,9 @@ impl Worker<'_> {
             let touched = &pages.touched[page as usize];
             if touched.load(Ordering::Acquire) & bit == 0 {
                 let page = pages.base + (page << pages.shift);
-                self.grid.memory.touch(Touch {
-                    region: span.id,
+                let region = span.id;
+                memory.touch(Touch {
+                    region,
                     page,
                     address,
                     write,
@@ -403,27 +405,10 @@ impl Worker<'_> {
 
     /// A pointer for each lane on its own, or what is wrong with the first that has none.
     #[cold]
-    fn locate_each(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        located: &mut Located,
-        size: u64,
-        write: bool,
-        pc: usize,
-    ) -> Result<(), Stop> {
+    fn locate_each(&mut self, located: &mut Located, size: u64, write: bool) -> Result<(), Stop> {
         located.row = false;
         for lane in lanes(located.mask) {
-            match self.locate_one(
-                warp,
-                common,
-                located.space,
-                lane,
-                located.addresses[lane],
-                size,
-                write,
-                pc,
-            )? {
+            match self.locate_one(located.space, lane, located.addresses[lane], size, write)? {
                 Some(pointer) => located.pointers[lane] = pointer,
                 None => located.mask &= !(1 << lane),
             }
@@ -431,36 +416,21 @@ impl Worker<'_> {
         Ok(())
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an access has as many properties"
-    )]
     pub fn locate_one(
         &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
         space: Space,
         lane: usize,
         address: u64,
         size: u64,
         write: bool,
-        pc: usize,
     ) -> Result<Option<*mut u8>, Stop> {
-        let thread = warp.index * 32 + lane as u32;
-        let finding = |worker: &Self, kind, text: String, region, parameter| {
-            let mut finding = worker.grid.finding(kind, pc, common.id, thread, text);
-            (finding.address, finding.bytes) = (Some(address), size as u32);
-            (finding.region, finding.parameter) = (region, parameter);
-            Stop::from(finding)
+        let checks = self.worker.checks;
+        let mistake = |at: &Self, (kind, text, place): Mistake| {
+            Err(at.finding(kind, lane, Some((address, size as u32)), place, text))
         };
-        if self.checks.alignment && address & (size - 1) != 0 {
-            return Err(finding(
-                self,
-                FindingKind::Misaligned,
-                format!("the address is no multiple of {size}"),
-                None,
-                None,
-            ));
+        if checks.alignment && address & (size - 1) != 0 {
+            let text = format!("the address is no multiple of {size}");
+            return mistake(self, (FindingKind::Misaligned, text, None));
         }
         let (space, place) = match space {
             Space::Generic => {
@@ -470,121 +440,97 @@ impl Worker<'_> {
             space => (space, address),
         };
         let end = place.checked_add(size);
-        let limits = |bytes: usize| end.is_some_and(|end| end <= bytes as u64);
-        let outside = |worker: &Self, what: &str, bytes: usize| match worker.checks.bounds {
-            true => Err(finding(
-                worker,
-                FindingKind::OutOfBounds,
-                format!("the {what} memory has {bytes} bytes"),
-                None,
-                None,
-            )),
-            false => Ok(None),
-        };
-        let (local, parameters) = (self.grid.program.local_bytes, self.grid.launch.parameters);
-        match space {
-            Space::Shared if limits(common.shared_bytes) => {
-                Ok(Some(common.shared().wrapping_add(place as usize)))
+        let grid = self.worker.grid;
+        let (local, parameters) = (grid.program.local_bytes, grid.launch.parameters);
+        let (what, bytes, host) = match space {
+            Space::Shared => ("shared", self.common.shared_bytes, self.common.shared()),
+            Space::Local => (
+                "local",
+                local,
+                self.warp.local.as_mut_ptr().wrapping_add(lane * local),
+            ),
+            Space::Param if write => {
+                let text = "a write to the parameters".into();
+                return mistake(self, (FindingKind::ReadOnly, text, None));
             }
-            Space::Shared => outside(self, "shared", common.shared_bytes),
-            Space::Local if limits(local) => Ok(Some(
-                warp.local
-                    .as_mut_ptr()
-                    .wrapping_add(lane * local + place as usize),
-            )),
-            Space::Local => outside(self, "local", local),
-            Space::Param if write => Err(finding(
-                self,
-                FindingKind::ReadOnly,
-                "a write to the parameters".into(),
-                None,
-                None,
-            )),
-            Space::Param if limits(parameters.len()) => Ok(Some(
-                parameters.as_ptr().cast_mut().wrapping_add(place as usize),
-            )),
-            Space::Param => outside(self, "parameter", parameters.len()),
+            Space::Param => (
+                "parameter",
+                parameters.len(),
+                parameters.as_ptr().cast_mut(),
+            ),
+            _ => return self.locate_global(lane, place, size, write),
+        };
+        match end {
+            Some(end) if end <= bytes as u64 => Ok(Some(host.wrapping_add(place as usize))),
+            _ if !checks.bounds => Ok(None),
             _ => {
-                let end = end.unwrap_or(u64::MAX);
-                let found = match self.cache.find(place, end, write) {
-                    Some(span) => Ok(span),
-                    None => self.open(place, write).and_then(|span| {
-                        let Span {
-                            hi, id, parameter, ..
-                        } = self.cache.spans[span];
-                        if end <= hi {
-                            return Ok(span);
-                        }
-                        let kind = if parameter.is_some() {
-                            FindingKind::OutsideArgument
-                        } else {
-                            FindingKind::OutOfBounds
-                        };
-                        Err((
-                            kind,
-                            format!("the access goes beyond the end by {} bytes", end - hi),
-                            Some(id),
-                            parameter,
-                        ))
-                    }),
-                };
-                match found {
-                    Ok(span) => {
-                        let one = Located {
-                            row: false,
-                            pointers: [std::ptr::null_mut(); 32],
-                            mask: 1 << lane,
-                            space,
-                            addresses: [place; 32],
-                            span: Some(span),
-                        };
-                        if self.cache.spans[span].pages.is_some() {
-                            self.touch(span, &one, size, write, common.id);
-                        }
-                        let span = &self.cache.spans[span];
-                        Ok(Some(span.host.wrapping_add((place - span.lo) as usize)))
-                    }
-                    Err((
-                        FindingKind::OutOfBounds | FindingKind::Freed | FindingKind::Denied,
-                        ..,
-                    )) if !self.checks.bounds => Ok(None),
-                    Err((kind, text, region, parameter)) => {
-                        Err(finding(self, kind, text, region, parameter))
-                    }
-                }
+                let text = format!("the {what} memory has {bytes} bytes");
+                mistake(self, (FindingKind::OutOfBounds, text, None))
             }
         }
     }
 
-    /// The bits of a region that say what is written, and the region's first address.
-    pub fn written(&mut self, address: u64) -> Option<(*mut u8, u64)> {
-        let span = self.cache.find(address, address + 1, false)?;
-        let span = &self.cache.spans[span];
-        (!span.written.is_null()).then_some((span.written, span.base))
-    }
-
-    /// The region and the parameter of an address that was used.
-    pub fn whose(&mut self, address: u64) -> Option<(u64, Option<usize>)> {
-        let span = self.cache.find(address, address + 1, false)?;
-        Some((self.cache.spans[span].id, self.cache.spans[span].parameter))
+    fn locate_global(
+        &mut self,
+        lane: usize,
+        address: u64,
+        size: u64,
+        write: bool,
+    ) -> Result<Option<*mut u8>, Stop> {
+        let end = address.saturating_add(size);
+        let worker = &mut *self.worker;
+        let found = match worker.cache.find(address, end, write) {
+            Some(span) => Ok(span),
+            None => worker.open(address, write).and_then(|span| {
+                let Span {
+                    hi, id, parameter, ..
+                } = worker.cache.spans[span];
+                if end <= hi {
+                    return Ok(span);
+                }
+                let kind = if parameter.is_some() {
+                    FindingKind::OutsideArgument
+                } else {
+                    FindingKind::OutOfBounds
+                };
+                let text = format!("the access goes beyond the end by {} bytes", end - hi);
+                Err((kind, text, Some((id, parameter))))
+            }),
+        };
+        match found {
+            Ok(span) => {
+                let one = Located {
+                    row: false,
+                    pointers: [std::ptr::null_mut(); 32],
+                    mask: 1 << lane,
+                    space: Space::Global,
+                    addresses: [address; 32],
+                    span: Some(span),
+                };
+                self.touch(span, &one, size, write);
+                let span = &self.worker.cache.spans[span];
+                Ok(Some(span.host.wrapping_add((address - span.lo) as usize)))
+            }
+            Err((FindingKind::OutOfBounds | FindingKind::Freed | FindingKind::Denied, ..))
+                if !self.worker.checks.bounds =>
+            {
+                Ok(None)
+            }
+            Err((kind, text, place)) => {
+                Err(self.finding(kind, lane, Some((address, size as u32)), place, text))
+            }
+        }
     }
 
     /// Counts bytes, and looks at the lanes one by one if a check wants that.
     #[inline(always)]
-    pub fn account(
-        &mut self,
-        warp: &Warp,
-        common: &mut Common,
-        located: &Located,
-        size: u64,
-        kind: Kind,
-        pc: usize,
-    ) -> Result<(), Stop> {
+    pub fn account(&mut self, located: &Located, size: u64, kind: Kind) -> Result<(), Stop> {
+        let report = &mut self.worker.counts.report;
         let bytes = u64::from(located.mask.count_ones()) * size;
         let traffic = match located.space {
-            Space::Shared => &mut self.counts.report.shared,
-            Space::Local | Space::Param => &mut self.counts.report.local,
-            _ => &mut self.counts.report.global,
+            Space::Shared => &mut report.shared,
+            Space::Local | Space::Param => &mut report.local,
+            _ => &mut report.global,
         };
         if kind.reads() {
             traffic.read += bytes;
@@ -592,8 +538,8 @@ impl Worker<'_> {
         if kind.writes() {
             traffic.written += bytes;
         }
-        if self.observing {
-            self.observe(warp, common, located, size, kind, pc)
+        if self.worker.observing {
+            self.observe(located, size, kind)
         } else {
             Ok(())
         }

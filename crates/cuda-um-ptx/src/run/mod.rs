@@ -16,7 +16,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::launch::{Checks, Failure, Finding, FindingKind, Launch, LineReport, Memory, Report};
 use crate::program::{Class, Constant, Program, Special};
-use block::Block;
+use block::{Block, Common, Warp};
+use exec::Stop;
 use memory::Cache;
 
 /// Instructions of a warp until it gives way to the next one.
@@ -70,6 +71,42 @@ pub(crate) struct Worker<'a> {
     checks: Checks,
     /// Whether accesses are looked at one by one.
     observing: bool,
+}
+
+/// A worker at an instruction of a warp.
+pub(crate) struct At<'a, 'g> {
+    worker: &'a mut Worker<'g>,
+    warp: &'a mut Warp,
+    common: &'a mut Common,
+    /// The lanes that execute it.
+    mask: u32,
+    pc: usize,
+}
+
+impl At<'_, '_> {
+    fn fail<T>(&self, kind: FindingKind, lane: usize, text: impl Into<String>) -> Result<T, Stop> {
+        Err(self.finding(kind, lane, None, None, text))
+    }
+
+    /// What is wrong in a lane: with the address and size of an access, the region and its parameter.
+    fn finding(
+        &self,
+        kind: FindingKind,
+        lane: usize,
+        access: Option<(u64, u32)>,
+        place: Option<(u64, Option<usize>)>,
+        text: impl Into<String>,
+    ) -> Stop {
+        let thread = self.warp.index * 32 + lane as u32;
+        let mut finding = (self.worker.grid).finding(kind, self.pc, self.common.id, thread, text);
+        finding.address = access.map(|(address, _)| address);
+        finding.bytes = access.map_or(0, |(_, bytes)| bytes);
+        (finding.region, finding.parameter) = (
+            place.map(|(id, _)| id),
+            place.and_then(|(_, parameter)| parameter),
+        );
+        finding.into()
+    }
 }
 
 impl Program {

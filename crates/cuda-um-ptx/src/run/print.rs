@@ -1,52 +1,32 @@
 //! `printf` and `assert` of kernels: the driver's functions `vprintf` and `__assertfail`.
 
-use super::Worker;
-use super::block::{Common, Warp};
+use super::At;
 use super::exec::Stop;
 use crate::syntax::Space;
 
 /// More than CUDA's buffer holds.
 const LONGEST: usize = 1 << 16;
 
-impl Worker<'_> {
-    fn local(&self, warp: &Warp, lane: usize, at: u32, bytes: usize) -> u64 {
-        let at = lane * self.grid.program.local_bytes + at as usize;
+impl At<'_, '_> {
+    /// A number in a lane's local memory.
+    pub fn local(&self, lane: usize, at: u32, bytes: usize) -> u64 {
+        let at = lane * self.worker.grid.program.local_bytes + at as usize;
         let mut value = [0; 8];
-        value[..bytes].copy_from_slice(&warp.local[at..at + bytes]);
+        value[..bytes].copy_from_slice(&self.warp.local[at..at + bytes]);
         u64::from_le_bytes(value)
     }
 
-    fn byte(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        lane: usize,
-        address: u64,
-        pc: usize,
-    ) -> Result<u8, Stop> {
-        let pointer = self.locate_one(warp, common, Space::Generic, lane, address, 1, false, pc)?;
+    fn byte(&mut self, lane: usize, address: u64) -> Result<u8, Stop> {
+        let pointer = self.locate_one(Space::Generic, lane, address, 1, false)?;
         #[expect(unsafe_code, reason = "the memory of kernels is the caller's")]
         // SAFETY: `locate_one` found a readable byte there.
         Ok(pointer.map_or(0, |pointer| unsafe { pointer.read() }))
     }
 
-    fn text(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        lane: usize,
-        address: u64,
-        pc: usize,
-    ) -> Result<String, Stop> {
+    fn text(&mut self, lane: usize, address: u64) -> Result<String, Stop> {
         let mut bytes = Vec::new();
         while bytes.len() < LONGEST {
-            match self.byte(
-                warp,
-                common,
-                lane,
-                address.wrapping_add(bytes.len() as u64),
-                pc,
-            )? {
+            match self.byte(lane, address.wrapping_add(bytes.len() as u64))? {
                 0 => break,
                 byte => bytes.push(byte),
             }
@@ -54,42 +34,17 @@ impl Worker<'_> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub fn assertion(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        lane: usize,
-        parameters: [u32; 3],
-        pc: usize,
-    ) -> Result<String, Stop> {
-        let [message, file, line] = parameters;
-        let (message, file) = (
-            self.local(warp, lane, message, 8),
-            self.local(warp, lane, file, 8),
-        );
-        let line = self.local(warp, lane, line, 4);
-        let (message, file) = (
-            self.text(warp, common, lane, message, pc)?,
-            self.text(warp, common, lane, file, pc)?,
-        );
+    pub fn assertion(&mut self, lane: usize, arguments: &[u32]) -> Result<String, Stop> {
+        let [message, file] = [0, 1].map(|index| self.local(lane, arguments[index], 8));
+        let line = self.local(lane, arguments[2], 4);
+        let (message, file) = (self.text(lane, message)?, self.text(lane, file)?);
         Ok(format!("the assertion `{message}` failed at {file}:{line}"))
     }
 
     /// Prints for one lane. Arguments are in a buffer, each aligned to its size. The number of arguments.
-    pub fn print(
-        &mut self,
-        warp: &mut Warp,
-        common: &mut Common,
-        lane: usize,
-        format: u32,
-        arguments: u32,
-        pc: usize,
-    ) -> Result<u32, Stop> {
-        let (format, mut next) = (
-            self.local(warp, lane, format, 8),
-            self.local(warp, lane, arguments, 8),
-        );
-        let format = self.text(warp, common, lane, format, pc)?;
+    pub fn print(&mut self, lane: usize, arguments: &[u32]) -> Result<u32, Stop> {
+        let [format, mut next] = [0, 1].map(|index| self.local(lane, arguments[index], 8));
+        let format = self.text(lane, format)?;
         let (mut text, mut count, mut rest) = (String::new(), 0, format.as_str());
         while let Some(at) = rest.find('%') {
             text.push_str(&rest[..at]);
@@ -115,11 +70,11 @@ impl Worker<'_> {
             next = next.next_multiple_of(size);
             let mut value = [0; 8];
             for byte in 0..size {
-                value[byte as usize] = self.byte(warp, common, lane, next + byte, pc)?;
+                value[byte as usize] = self.byte(lane, next + byte)?;
             }
             (next, count) = (next + size, count + 1);
             let string = if letter == b's' {
-                self.text(warp, common, lane, u64::from_le_bytes(value), pc)?
+                self.text(lane, u64::from_le_bytes(value))?
             } else {
                 String::new()
             };
@@ -132,7 +87,7 @@ impl Worker<'_> {
             ));
         }
         text.push_str(rest);
-        self.grid.memory.print(&text);
+        self.worker.grid.memory.print(&text);
         Ok(count)
     }
 }
@@ -159,22 +114,8 @@ fn formatted(directive: &str, letter: u8, value: u64, size: u64, string: &str) -
     let mut body = match letter {
         b'd' | b'i' => signed.to_string(),
         b'u' => value.to_string(),
-        b'x' => format!(
-            "{}{value:x}",
-            if flags.contains('#') && value != 0 {
-                "0x"
-            } else {
-                ""
-            }
-        ),
-        b'X' => format!(
-            "{}{value:X}",
-            if flags.contains('#') && value != 0 {
-                "0X"
-            } else {
-                ""
-            }
-        ),
+        b'x' | b'X' if flags.contains('#') && value != 0 => format!("{value:#x}"),
+        b'x' | b'X' => format!("{value:x}"),
         b'o' => format!("{value:o}"),
         b'p' => format!("{value:#x}"),
         b'c' => char::from(value as u8).to_string(),
@@ -183,7 +124,7 @@ fn formatted(directive: &str, letter: u8, value: u64, size: u64, string: &str) -
         b'g' | b'G' => general(float, precision.unwrap_or(6).max(1)),
         _ => format!("{float:.*}", precision.unwrap_or(6)),
     };
-    if b"EGF".contains(&letter) {
+    if b"EGFX".contains(&letter) {
         body.make_ascii_uppercase();
     }
     let number = b"dieEfFgG".contains(&letter);

@@ -3,100 +3,14 @@
 mod lexer;
 mod parser;
 
+pub use crate::math::Type;
 pub use lexer::Text;
 pub use parser::parse;
 
-/// 5.2.1 Fundamental Types, 5.2.3 Packed Data Types; a register or variable has one of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Type {
-    Pred,
-    B8,
-    B16,
-    B32,
-    B64,
-    B128,
-    U8,
-    U16,
-    U32,
-    U64,
-    S8,
-    S16,
-    S32,
-    S64,
-    F16,
-    F16x2,
-    Bf16,
-    Bf16x2,
-    U16x2,
-    S16x2,
-    Tf32,
-    F32,
-    F32x2,
-    F64,
-    /// A texture, sampler or surface: 64 bits that only the driver understands.
-    Opaque,
-}
-
-impl Type {
-    /// The type of a modifier, without its dot.
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "pred" => Self::Pred,
-            "b8" => Self::B8,
-            "b16" => Self::B16,
-            "b32" => Self::B32,
-            "b64" => Self::B64,
-            "b128" => Self::B128,
-            "u8" => Self::U8,
-            "u16" => Self::U16,
-            "u32" => Self::U32,
-            "u64" => Self::U64,
-            "s8" => Self::S8,
-            "s16" => Self::S16,
-            "s32" => Self::S32,
-            "s64" => Self::S64,
-            "f16" => Self::F16,
-            "f16x2" => Self::F16x2,
-            "bf16" => Self::Bf16,
-            "bf16x2" => Self::Bf16x2,
-            "u16x2" => Self::U16x2,
-            "s16x2" => Self::S16x2,
-            "tf32" => Self::Tf32,
-            "f32" => Self::F32,
-            "f32x2" => Self::F32x2,
-            "f64" => Self::F64,
-            "texref" | "samplerref" | "surfref" => Self::Opaque,
-            _ => return None,
-        })
-    }
-
-    /// The size in memory.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::Pred | Self::B8 | Self::U8 | Self::S8 => 1,
-            Self::B16 | Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 2,
-            Self::B64 | Self::U64 | Self::S64 | Self::F64 | Self::F32x2 | Self::Opaque => 8,
-            Self::B128 => 16,
-            _ => 4,
-        }
-    }
-
-    pub fn signed(self) -> bool {
-        matches!(
-            self,
-            Self::S8 | Self::S16 | Self::S32 | Self::S64 | Self::S16x2
-        )
-    }
-
-    pub fn integer(self) -> bool {
-        matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
-            || self.signed() && self != Self::S16x2
-    }
-}
-
 /// 5.1 State Spaces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Space {
+    #[default]
     Generic,
     Global,
     Shared,

@@ -11,6 +11,7 @@ mod matrix;
 mod mixed;
 pub mod values;
 
+use cuda_um_ptx::math::{Mode, function};
 use forms::{Bound, Form};
 use std::fmt::Write;
 use values::Random;
@@ -26,9 +27,9 @@ pub struct Program {
     pub input: Vec<u32>,
     /// Words of output.
     pub words: usize,
-    /// What `math` says, for a program of one form; each thread has as many words.
+    /// What is right, for an approximation; each thread has as many words.
     pub expected: Option<Vec<u32>>,
-    /// Approximations: what is the right answer.
+    /// How near an approximation must be.
     pub bound: Option<Bound>,
 }
 
@@ -85,23 +86,28 @@ fn single(seed: u64, form: &Form) -> Program {
     let result_words = form.result.bits().max(32) as usize / 32;
     let mut input = Vec::new();
     let mut expected = Vec::new();
+    // Approximations are compared with the exact value, rounded once.
+    let exact = form.bound.map(|bound| {
+        let (name, modifiers) = form.text.split_once('.').expect("a type");
+        let mode = Mode::of(&modifiers.split('.').collect::<Vec<_>>());
+        function(name, form.operands.len(), bound.of, mode)
+            .expect("a function")
+            .1
+    });
     for _ in 0..count {
-        let operands: Vec<u64> = form
-            .operands
-            .iter()
-            .map(|draw| draw.draw(&mut random))
-            .collect();
-        input.extend(
-            operands
-                .iter()
-                .flat_map(|operand| [*operand as u32, (operand >> 32) as u32]),
-        );
-        let value = (form.evaluate)(&operands) & (u64::MAX >> (64 - form.result.bits()));
-        expected.extend(
-            [value as u32, (value >> 32) as u32]
-                .iter()
-                .take(result_words),
-        );
+        let mut operands = [0; 4];
+        for (operand, draw) in operands.iter_mut().zip(&form.operands) {
+            *operand = draw.draw(&mut random);
+            input.extend([*operand as u32, (*operand >> 32) as u32]);
+        }
+        if let Some(exact) = &exact {
+            let value = exact(operands);
+            expected.extend(
+                [value as u32, (value >> 32) as u32]
+                    .iter()
+                    .take(result_words),
+            );
+        }
     }
     let register = |bits: u32, index: usize| match bits {
         16 => format!("%h{index}"),
@@ -172,15 +178,14 @@ fn single(seed: u64, form: &Form) -> Program {
         read = 8 * EACH * form.operands.len(),
         written = 4 * EACH * result_words,
     );
-    let words = expected.len();
     Program {
         name: form.text.clone(),
         text,
         grid,
         block,
         input,
-        words,
-        expected: Some(expected),
+        words: count * result_words,
+        expected: form.bound.map(|_| expected),
         bound: form.bound,
     }
 }

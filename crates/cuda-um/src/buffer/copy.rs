@@ -12,7 +12,6 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -52,10 +51,8 @@ unsafe fn exchange(
     let (raw, (call, access)) = (view.raw, direction.names());
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
-    let is_beside_guards = op.device().state().is_beside_guards();
+    let is_beside_guards = op.device.state().is_beside_guards();
     let work = || {
-        // The end of the process waits for accesses to pinned memory.
-        let _calls = Calls::of(call)?;
         if !(raw.is_host_memory() || is_beside_guards && raw.is_managed()) {
             let copy = Staged {
                 direction,
@@ -79,10 +76,10 @@ unsafe fn exchange(
         let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
         let (to, from) = direction.ends(view.address(), host);
         // SAFETY: the caller's promise; no device uses the view against the access now.
-        unsafe { transfer::copy_on_host(op.device().state(), from, to, view.len()) };
+        unsafe { transfer::copy_on_host(op.device.state(), from, to, view.len()) };
         Ok(())
     };
-    op.run_if(is_told, None, work)
+    op.run((call, is_told), work)
 }
 
 /// Copies through a vector: the host's memory may be that of several guards, which the host may not access while CUDA copies it.
@@ -127,7 +124,7 @@ pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
 #[inline(always)]
 unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
-    let stream = op.device().own_stream()?;
+    let stream = op.device.own_stream()?;
     // SAFETY: the caller's promise.
     unsafe {
         match transfer::through_piece(stream, op, copy) {
@@ -141,7 +138,7 @@ unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
 ///
 /// As for [`with_host`].
 unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
-    let device = op.device();
+    let device = op.device;
     let mut in_use = InUse(None);
     let enqueued = stream.submit(op, |raw_stream| {
         if copy.direction == Direction::ToHost {

@@ -45,7 +45,7 @@ pub(super) fn copy_within(
         let part = [view.part(Access::Write)];
         let op = Op::new(What::Copy, device, &part).in_capture(InCapture::Refuses(BY_HOST));
         stream.admit(&op)?;
-        return op.run(None, || {
+        return op.run(("copy_within", true), || {
             view.into_host_mut()?.copy_within(from, to);
             Ok(())
         });

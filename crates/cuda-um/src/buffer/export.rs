@@ -13,7 +13,6 @@ use crate::context::tracker::{Access, Finished};
 use crate::error::Error;
 use crate::error::Result;
 use crate::fork;
-use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use std::any::Any;
 use std::fmt;
@@ -94,7 +93,6 @@ impl Exported {
         access: Access,
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
     ) -> Result<Self> {
-        let _calls = Calls::of("export")?;
         let view = borrow(&owner)?.into_bytes();
         let unknown = StreamInner::unknown(stream.inner().device());
         let part = [view.part(access)];
@@ -164,9 +162,7 @@ fn is_lent(raw: &Allocation, access: Access) -> bool {
 
 impl Drop for Exported {
     fn drop(&mut self) {
-        if !fork::is_over() {
-            self.settle(None);
-        }
+        fork::released(|| self.settle(None));
     }
 }
 

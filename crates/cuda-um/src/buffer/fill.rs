@@ -95,7 +95,7 @@ pub(super) fn fill(
 
 fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
     let part = [view.part(Access::Write)];
-    Op::new(What::Fill, part[0].device(), &part).run(None, || {
+    Op::new(What::Fill, part[0].device(), &part).run(("fill", true), || {
         let _closed = view
             .raw
             .wait_for_host(&view.bytes(), Access::Write, "fill")?;

@@ -6,7 +6,6 @@ use crate::context::op::Op;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use std::ptr::NonNull;
 
 impl<T: DeviceCopy> UnifiedBuffer<T> {
@@ -45,10 +44,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             };
             return Err((self, error));
         }
-        let _calls = match Calls::of("into_raw") {
-            Ok(calls) => calls,
-            Err(error) => return Err((self, error)),
-        };
         let part = [self.as_view().part(Access::Write)];
         match stream.submit(&Op::with_host(self.device(), &part), |_| Ok(())) {
             Ok(()) => Ok(self.raw.give().cast()),

@@ -12,7 +12,6 @@ use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
-use crate::process_end::Calls;
 use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -102,7 +101,10 @@ pub(super) fn overwrite<T: DeviceCopy>(
         return Ok(());
     }
     let part = [target.part(Access::Write)];
-    Op::new(What::Copy, part[0].device(), &part).run(None, || write(&mut target, first, &make))
+    let op = Op::new(What::Copy, part[0].device(), &part);
+    op.run(("host_overwrite", true), || {
+        write(&mut target, first, &make)
+    })
 }
 
 fn write<T: DeviceCopy>(
@@ -125,7 +127,6 @@ fn write<T: DeviceCopy>(
             },
         );
     };
-    let _calls = Calls::of("host_overwrite")?;
     let (address, bytes) = (target.address(), target.size_bytes());
     if target.raw.is_host_memory() {
         let _closed = target

@@ -11,9 +11,7 @@ mod slot;
 
 pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
-pub(crate) use refusal::{
-    BY_HOST, NO_WAIT, accessed_by_host, refuse_device, refuse_host, refuse_stream, refused,
-};
+pub(crate) use refusal::{BY_HOST, NO_WAIT, accessed_by_host, refuse_device, refuse_host, refused};
 pub(crate) use slot::{Memory, Slot, SlotUse};
 
 use crate::context::device::DeviceState;
@@ -21,7 +19,6 @@ use crate::context::event::RawEvent;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
-use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
@@ -31,7 +28,6 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -122,7 +118,7 @@ fn current_if_any_is_active() -> Option<Rc<Capture>> {
 /// captured work, at once.
 #[inline]
 pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
-    match current().filter(|_| op.capture_rule() != InCapture::Ignores) {
+    match current().filter(|_| op.in_capture != InCapture::Ignores) {
         None => Ok(None),
         Some(capture) => admit_to(capture, op, stream),
     }
@@ -130,20 +126,20 @@ pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Pla
 
 #[cold]
 fn admit_to(capture: Rc<Capture>, op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
-    let rule = op.capture_rule();
+    let rule = op.in_capture;
     let private = capture.private(stream)?;
     let is_used = |part: &&Part<'_>| capture.has(part.memory.id());
-    match (private, op.parts().iter().find(is_used), rule) {
+    match (private, op.parts.iter().find(is_used), rule) {
         (Some(private), _, InCapture::Records) => Ok(Some(Place { capture, private })),
         (None, None, _) => {
             let call = match rule {
                 InCapture::Records => "work on another stream".to_owned(),
                 _ => op.words(),
             };
-            capture.stamp(op.parts(), call);
+            capture.stamp(op.parts, call);
             Ok(None)
         }
-        (_, _, InCapture::Refuses(reason)) => Err(match (op.what(), op.parts()) {
+        (_, _, InCapture::Refuses(reason)) => Err(match (op.what, op.parts) {
             (What::Fill, [part]) => refused(format!("a fill of {}", part.memory.title()), reason),
             _ => refused(op.words(), reason),
         }),
@@ -353,34 +349,6 @@ impl Capture {
         self.broken.borrow_mut().get_or_insert(error);
     }
 
-    /// Marks memory that a call outside of the capture uses: no launch of the graph would repeat that call. A prefetch changes nothing.
-    fn stamp(&self, parts: &[Part<'_>], call: impl fmt::Display) {
-        let mut stamps = self.stamps.borrow_mut();
-        for part in parts.iter().filter(|part| part.access != Access::Move) {
-            let stamp = stamps.entry(part.memory.id());
-            stamp.or_insert_with(|| call.to_string());
-        }
-    }
-
-    /// Refuses captured work with memory that has a stamp. There is no graph afterwards, whatever the closure does.
-    fn check_stamps(&self, op: &Op<'_>) -> Result<()> {
-        let stamps = self.stamps.borrow();
-        let stamped = |part: &Part<'_>| Some((part.memory.title(), stamps.get(&part.memory.id())?));
-        let Some((title, call)) = op.parts().iter().find_map(stamped) else {
-            return Ok(());
-        };
-        let refuse = || {
-            refused(
-                format_args!("{} with {title}", op.words()),
-                format_args!(
-                    "{call} has used that memory since the capture began, and no launch of the graph repeats that call: make it before the capture, or between launches"
-                ),
-            )
-        };
-        self.fails_with(refuse());
-        Err(refuse())
-    }
-
     fn first(&self) -> Arc<StreamInner> {
         Arc::clone(&self.streams.borrow()[0].private)
     }
@@ -422,35 +390,6 @@ impl Capture {
             let slot = Rc::new(Slot::new(part));
             slots.push(Rc::clone(&slot));
             slot
-        })
-    }
-
-    /// The index of a scalar. The same name with another type or another value gets an index of its own, which no launch takes
-    /// ([`check_scalar`](Self::check_scalar)).
-    pub(crate) fn scalar(&self, scalar: NamedScalar) -> u32 {
-        let mut scalars = self.scalars.borrow_mut();
-        let known = scalars.iter().position(|known| *known == scalar);
-        known.unwrap_or_else(|| {
-            scalars.push(scalar);
-            scalars.len() - 1
-        }) as u32
-    }
-
-    /// Refuses a scalar whose name an earlier one has, with another type or another value.
-    pub(crate) fn check_scalar(&self, index: u32) -> Result<()> {
-        let scalars = self.scalars.borrow();
-        let scalar = &scalars[index as usize];
-        let first = scalars.iter().find(|other| other.name == scalar.name);
-        let first = first.filter(|first| *first != scalar);
-        first.map_or(Ok(()), |first| {
-            Err(Error::InvalidArgument {
-                what: "a scalar of a capture",
-                value: format!("`{}` of type {}", scalar.name, scalar.type_name),
-                reason: match first.of == scalar.of {
-                    true => "it has another value under that name, and `set` makes both the same: use another name".to_owned(),
-                    false => format!("it is of type {} before: use another name", first.type_name),
-                },
-            })
         })
     }
 

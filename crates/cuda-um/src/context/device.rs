@@ -15,6 +15,7 @@ use crate::driver::location::Location;
 use crate::driver::owned::{self, Owned};
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::sync::{Mutex, shard};
 use cuda_um_cost::CostModel;
 use smallvec::SmallVec;
@@ -134,7 +135,7 @@ impl Device {
     /// Errors of `cudaMemGetInfo`.
     #[doc(alias = "cudaMemGetInfo")]
     pub fn memory_info(&self) -> Result<MemoryInfo> {
-        self.handle.state.memory_info()
+        self.state().memory_info()
     }
 
     /// Waits for all work of the device, including the work of other libraries. Then frees what was dropped in use and is idle, imports included
@@ -176,23 +177,19 @@ impl Device {
 
     #[inline]
     pub(crate) fn own_stream(&self) -> Result<&Stream> {
-        let Handle {
-            runtime,
-            state,
-            own_stream,
-            ..
-        } = &*self.handle;
+        let own_stream = &self.handle.own_stream;
         if let Some(stream) = own_stream.get() {
             return Ok(stream);
         }
-        let stream = Stream::new(runtime.clone(), runtime.own_stream(state)?);
+        let inner = self.runtime().own_stream(self.state())?;
+        let stream = Stream::new(self.runtime().clone(), inner);
         Ok(own_stream.get_or_init(|| stream))
     }
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]).
     pub fn cost_model(&self) -> Arc<CostModel> {
-        self.handle.state.cost_model()
+        Arc::clone(&self.state().cost.lock())
     }
 
     /// Sets the cost model, for all handles of this device. Automatic prefetches and reports estimate times by it.
@@ -218,35 +215,32 @@ impl Device {
     /// Sets how the host shares managed memory with this device, for all handles of the device and for calls that begin later. Changes
     /// nothing on a device with concurrent managed access.
     pub fn set_non_concurrent_access(&self, access: NonConcurrentAccess) {
-        let number = access as u8;
-        let choice = &self.handle.state.non_concurrent;
-        choice.store(number, Ordering::Relaxed);
+        let choice = &self.state().non_concurrent;
+        choice.store(access as u8, Ordering::Relaxed);
     }
 
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
 
-    /// Destroys an object when its uses are done. Does not wait.
+    /// Destroys an object, of a value that is dropped, when its uses are done. Does not wait.
     pub(crate) fn destroy_after<H: owned::Handle + 'static>(
         &self,
-        uses: SmallVec<[Use; 2]>,
         object: Owned<H>,
+        uses: impl FnOnce() -> SmallVec<[Use; 2]>,
     ) {
         // If a wait fails or panics, the object is leaked.
         let object = object.kept();
-        let _tolerant = self.api().tolerate_captures();
-        if uses.iter().all(|used| used.is_done().unwrap_or(false)) {
-            return object.end();
-        }
-        self.state().reclaim.defer(Deferred {
-            device: Arc::clone(self.state()),
-            uses,
-            what: format!("{} on device {}", H::NAME, self.ordinal()),
-            bytes: 0,
-            waits: false,
-            is_foreign: false,
-            release: Box::new(move || object.destroy()),
+        fork::released(|| {
+            self.state().reclaim.defer(Deferred {
+                device: Arc::clone(self.state()),
+                uses: uses(),
+                what: format!("{} on device {}", H::NAME, self.ordinal()),
+                bytes: 0,
+                waits: false,
+                is_foreign: false,
+                release: Box::new(move || object.destroy()),
+            });
         });
     }
 
@@ -309,20 +303,14 @@ impl DeviceState {
     /// A device with less free memory than the driver moves at once is full.
     #[cold]
     pub(crate) fn look_for_evictions(&self) {
-        if self
-            .memory_info()
-            .is_ok_and(|info| info.free_bytes < 2 << 20)
-        {
+        let info = self.memory_info();
+        if info.is_ok_and(|info| info.free_bytes < 2 << 20) {
             self.driver.may_evict(self.ordinal);
         }
     }
 
     pub(crate) fn memory_info(&self) -> Result<MemoryInfo> {
         self.api.memory_info(self.ordinal)
-    }
-
-    pub(crate) fn cost_model(&self) -> Arc<CostModel> {
-        Arc::clone(&self.cost.lock())
     }
 
     pub(crate) fn check_managed_memory(&self) -> Result<()> {
@@ -335,11 +323,8 @@ impl DeviceState {
     /// Refuses a device without concurrent managed access: its pages do not migrate on request.
     pub(crate) fn check_concurrent_access(&self, what: impl FnOnce() -> String) -> Result<()> {
         let has = self.capabilities.concurrent_managed_access;
-        self.check_attribute(
-            has,
-            "a device with the attribute concurrentManagedAccess",
-            what,
-        )
+        let needs = "a device with the attribute concurrentManagedAccess";
+        self.check_attribute(has, needs, what)
     }
 
     /// Refuses a device whose kernels cannot access memory that CUDA did not allocate.
@@ -367,22 +352,15 @@ const COST_MODEL: &str = "CUDA_UM_COST_MODEL";
 
 fn cost_model(name: &str, capabilities: &Capabilities) -> Result<CostModel> {
     let Some(path) = cuda_um_sys::variable(COST_MODEL) else {
-        return Ok(built_in_costs(name, capabilities));
+        let compute_capability = capabilities.compute_capability;
+        let is_coherent = capabilities.pageable_uses_host_page_tables;
+        return Ok(CostModel::of_gpu(name, compute_capability, is_coherent));
     };
-    let wrong = |reason: String| Error::InvalidArgument {
+    CostModel::from_file(&path).map_err(|error| Error::InvalidArgument {
         what: COST_MODEL,
         value: path.to_string_lossy().into_owned(),
-        reason,
-    };
-    CostModel::from_file(&path).map_err(|error| wrong(error.to_string()))
-}
-
-fn built_in_costs(name: &str, capabilities: &Capabilities) -> CostModel {
-    CostModel::of_gpu(
-        name,
-        capabilities.compute_capability,
-        capabilities.pageable_uses_host_page_tables,
-    )
+        reason: error.to_string(),
+    })
 }
 
 impl From<&Device> for Location {

@@ -56,12 +56,9 @@ impl Event {
     /// Errors of `cudaEventCreateWithFlags` and `cudaEventRecord`.
     #[doc(alias = "cudaEventRecord")]
     pub fn timed(stream: &Stream) -> Result<Self> {
-        let inner = stream.inner();
-        capture::refuse_stream(
-            "Event::timed",
-            "a captured event has no time: record it before or after a launch of the graph",
-            inner,
-        )?;
+        let reason =
+            "a captured event has no time: record it before or after a launch of the graph";
+        let inner = stream.uncaptured("Event::timed", reason)?;
         let raw = RawEvent::create(inner.device(), true)?.record(inner)?;
         Ok(Self {
             timed: true,

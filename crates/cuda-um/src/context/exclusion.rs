@@ -13,7 +13,6 @@ use crate::driver::Api;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Title;
-use crate::process_end;
 use crate::sync::{Condvar, Mutex, MutexGuard, Turn, assert_no_lock_held, has_turn, this_thread};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -21,7 +20,6 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// The gate of all devices of a driver, for all [`Runtime`](crate::Runtime)s over it.
 #[derive(Default)]
@@ -60,9 +58,6 @@ pub(crate) struct Closed {
 /// The live [`Closed`] of the process.
 // Relaxed: a thread always sees its own.
 static CLOSED: AtomicUsize = AtomicUsize::new(0);
-
-/// After this time, a thread that waits asks if the process ends.
-const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
 const ENQUEUES: &str = "is enqueuing work for a device that has no concurrent managed access";
 
@@ -113,8 +108,9 @@ impl Gate {
             drop(state);
             waited?;
             let devices = devices(&streams);
-            let hold_off = devices.iter().map(|(of, api)| api.hold_captures_off(*of));
-            if let Some(_held_off) = hold_off.collect::<Option<SmallVec<[_; 1]>>>() {
+            let hold_off = devices.iter();
+            let hold_off = hold_off.map(|(of, api)| api.hold_captures_off(*of, false));
+            if let Some(_held_off) = hold_off.collect::<Result<Option<SmallVec<[_; 1]>>>>()? {
                 synchronize(&devices)?;
                 // While the gate is closed nothing is added to the list, so all its work has been waited for.
                 let _waited_for = std::mem::take(&mut self.state.lock().busy);
@@ -123,7 +119,7 @@ impl Gate {
             // A thread that captures may enqueue other work before its capture ends, so the gate is open meanwhile.
             drop(closed);
             let mut captured = devices.iter();
-            captured.try_for_each(|(of, api)| api.after_captures(*of).map(drop))?;
+            captured.try_for_each(|(of, api)| api.hold_captures_off(*of, true).map(drop))?;
         }
     }
 
@@ -192,13 +188,9 @@ impl Gate {
         is_over: impl Fn(&State) -> bool,
     ) -> Result<()> {
         while !is_over(state) {
-            if process_end::is_ending() {
+            if !self.changed.wait_unless_ending(state) {
                 let by = format!("the process ends, and a thread that it stopped {ENQUEUES}");
                 return Err(busy("managed memory", by));
-            }
-            match cfg!(cuda_um_loom) {
-                true => self.changed.wait(state),
-                false => self.changed.wait_for(state, LOOKS_AGAIN),
             }
         }
         Ok(())

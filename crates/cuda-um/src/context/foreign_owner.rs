@@ -17,17 +17,15 @@ impl ForeignOwner {
 
     /// Drops the value, as soon as this thread holds no lock of the library.
     pub(crate) fn let_go(&self) {
-        if fork::is_over() {
-            return;
-        }
-        if let Some(value) = self.0.lock().take() {
+        fork::released(|| {
+            let value = self.0.lock().take();
             // The value may call CUDA.
             after_unlock(move || {
                 if let Some(_calls) = Calls::begin() {
-                    drop(ManuallyDrop::into_inner(value));
+                    drop(value.map(ManuallyDrop::into_inner));
                 }
             });
-        }
+        });
     }
 }
 

@@ -7,6 +7,7 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::{Error, Result};
 use crate::fork;
+use crate::process_end::Calls;
 use crate::sync::{Mutex, assert_no_lock_held, global, outside};
 use crate::telemetry::{self, Entered, Level};
 use smallvec::SmallVec;
@@ -28,54 +29,40 @@ pub trait Observer: Send + Sync {
 }
 
 /// What became of an operation.
+#[non_exhaustive]
 pub struct Told<'a> {
-    op: &'a Op<'a>,
-    error: Option<&'a Error>,
-    is_elided: bool,
+    /// The operation.
+    pub op: &'a Op<'a>,
+    /// The error, if it failed. A part of it may be enqueued nevertheless.
+    pub error: Option<&'a Error>,
+    /// True for a prefetch that was left out, because all pages are at its destination.
+    pub is_elided: bool,
 }
 
-impl<'a> Told<'a> {
-    /// The operation.
-    #[must_use]
-    pub fn op(&self) -> &'a Op<'a> {
-        self.op
-    }
-
-    /// The error, if it failed. A part of it may be enqueued nevertheless.
-    #[must_use]
-    pub fn error(&self) -> Option<&'a Error> {
-        self.error
-    }
-
-    /// Returns true for a prefetch that was left out, because all pages are at its destination.
-    #[must_use]
-    pub fn is_elided(&self) -> bool {
-        self.is_elided
-    }
-
-    /// Sends the event of `tracing`, if the operation has one.
+impl Told<'_> {
+    /// Sends the event of `tracing`.
     fn send(&self) {
-        let Some(part) = self.op.parts().first().filter(|_| self.error.is_none()) else {
+        if !telemetry::is_enabled(Level::DEBUG) {
             return;
-        };
-        let (buffer, range, access) = (part.buffer(), part.range(), part.access);
-        let ranges = self.op.parts().len();
-        match self.op.what() {
-            What::Prefetch { to } => {
-                let text = ["prefetch", "prefetch elided"][usize::from(self.is_elided)];
-                telemetry::debug!(buffer, ?range, ranges, location = %to, "{text}");
-            }
-            What::Advise(advice) => telemetry::debug!(buffer, ?range, ?advice, "advise"),
-            What::Host { .. } => telemetry::debug!(buffer, ?range, ?access, "host guard"),
-            What::Allocate => {
-                let info = part.info();
-                let (bytes, kind, site) = (info.bytes, info.kind, info.site);
-                let (device, what) = (self.op.device().ordinal(), info.title());
-                let site = site.map(tracing::field::display);
-                telemetry::debug!(buffer, bytes, device, kind, what, site, "allocate");
-            }
-            _ => {}
         }
+        let (op, elided) = (self.op, self.is_elided);
+        let (what, device) = (format!("{:?}", op.what), op.device.ordinal());
+        let (first, buffers) = (op.parts.first(), op.parts.len());
+        let (buffer, range) = (first.map(Part::buffer), first.map(Part::range));
+        let info = first.map(Part::info);
+        let (title, site) = (info.map(|it| it.title()), info.and_then(|it| it.site));
+        let error = self.error.map(ToString::to_string);
+        telemetry::debug!(
+            device,
+            buffer,
+            title,
+            ?site,
+            ?range,
+            buffers,
+            elided,
+            error,
+            "{what}"
+        );
     }
 }
 
@@ -100,15 +87,13 @@ pub struct Observing(Arc<dyn Observer>);
 
 impl Drop for Observing {
     fn drop(&mut self) {
-        if fork::is_inherited() {
-            return;
-        }
-        let mut list = OBSERVERS.lock();
-        let at = list.iter().position(|it| Arc::ptr_eq(it, &self.0));
-        // Foreign code: dropped after the lock.
-        let _removed = at.map(|at| list.swap_remove(at));
-        COUNT.store(list.len(), Ordering::Relaxed);
-        drop(list);
+        fork::released(|| {
+            let mut list = OBSERVERS.lock();
+            // Not the last reference, so no foreign code is dropped under the lock.
+            let at = list.iter().position(|it| Arc::ptr_eq(it, &self.0));
+            at.map(|at| list.swap_remove(at));
+            COUNT.store(list.len(), Ordering::Relaxed);
+        });
     }
 }
 
@@ -161,31 +146,39 @@ impl<'o> Heard<'o> {
         self.tell(|observer| observer.before(&self.op));
     }
 
-    fn after(&self, error: Option<&Error>, is_elided: bool) {
-        let told = Told {
-            op: &self.op,
+    fn told<'t>(&'t self, error: Option<&'t Error>, is_elided: bool) -> Told<'t> {
+        let op = &self.op;
+        Told {
+            op,
             error,
             is_elided,
-        };
+        }
+    }
+
+    fn after(&self, error: Option<&Error>, is_elided: bool) {
+        let told = self.told(error, is_elided);
         told.send();
         self.tell(|observer| observer.after(&told));
     }
 }
 
 impl Op<'_> {
-    /// Does the work of the operation, and tells observers.
+    /// Does an operation of the host, for which the end of the process waits, and tells observers if `is_told`. `call` is the program's call.
     #[inline]
     pub(crate) fn run<R>(
         &self,
-        stream: Option<&Stream>,
+        (call, is_told): (&'static str, bool),
         work: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        self.run_if(true, stream, work)
+        self.tell_if(is_told, None, || {
+            let _calls = Calls::of(call)?;
+            work()
+        })
     }
 
-    /// Does the same, and tells observers only if `is_told`.
+    /// Does the work of the operation, and tells observers if `is_told`.
     #[inline]
-    pub(crate) fn run_if<R>(
+    pub(crate) fn tell_if<R>(
         &self,
         is_told: bool,
         stream: Option<&Stream>,
@@ -226,7 +219,10 @@ pub(crate) fn tell_once(what: What<'_>, part: &Part<'_>) {
     let op = Op::new(what, part.device(), std::slice::from_ref(part));
     let heard = Heard::new(op, None);
     match what {
-        What::Free => heard.before(),
+        What::Free => {
+            heard.told(None, false).send();
+            heard.before();
+        }
         _ => heard.after(None, false),
     }
 }

@@ -65,16 +65,21 @@ pub enum What<'a> {
 /// An operation.
 #[derive(Clone)]
 pub struct Op<'a> {
-    pub(super) number: u64,
-    what: What<'a>,
-    device: &'a Device,
-    pub(super) stream: Option<&'a Stream>,
-    parts: &'a [Part<'a>],
+    /// A number that no other operation of the process has. Its [`Told`] has the same.
+    pub number: u64,
+    /// What it does.
+    pub what: What<'a>,
+    /// The device of the kernel, or of the memory.
+    pub device: &'a Device,
+    /// The stream; `None` if the operation is complete when `after` runs.
+    pub stream: Option<&'a Stream>,
+    /// The memory that it uses.
+    pub parts: &'a [Part<'a>],
     /// The uses of the kernels that the work runs: they stay loaded until it is done.
     pub(crate) module: Option<&'a InFlight>,
-    in_capture: InCapture,
-    /// False for a part of an operation.
-    pub(super) is_told: bool,
+    pub(crate) in_capture: InCapture,
+    /// False for a part of an operation that observers hear of, and for work of the library itself.
+    pub(crate) is_told: bool,
 }
 
 impl<'a> Op<'a> {
@@ -108,16 +113,6 @@ impl<'a> Op<'a> {
         self
     }
 
-    /// Observers do not hear of this: it is a part of an operation that they hear of, or work of the library itself.
-    pub(crate) fn untold(mut self) -> Self {
-        self.is_told = false;
-        self
-    }
-
-    pub(crate) fn capture_rule(&self) -> InCapture {
-        self.in_capture
-    }
-
     /// The work in words, for the errors of captures.
     pub(crate) fn words(&self) -> String {
         match self.what {
@@ -131,62 +126,11 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// A number that no other operation of the process has. Its [`Told`] has the same.
-    #[must_use]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// What it does.
-    #[must_use]
-    pub fn what(&self) -> What<'a> {
-        self.what
-    }
-
-    /// The device of the kernel, or of the memory.
-    #[must_use]
-    pub fn device(&self) -> &'a Device {
-        self.device
-    }
-
-    /// The stream; `None` if the operation is complete when `after` runs.
-    #[must_use]
-    pub fn stream(&self) -> Option<&'a Stream> {
-        self.stream
-    }
-
-    /// The memory that it uses.
-    #[must_use]
-    pub fn parts(&self) -> &'a [Part<'a>] {
-        self.parts
-    }
-
     pub(super) fn span(&self) -> Entered {
-        let (device, one) = (self.device.ordinal(), self.parts.first());
-        let buffer = one.map(Part::buffer);
+        let (device, first) = (self.device.ordinal(), self.parts.first());
+        let buffer = first.map(Part::buffer);
         let bytes: usize = self.parts.iter().map(|part| part.bytes.len()).sum();
-        match self.what {
-            What::Launch { kernel, .. } => telemetry::span!("launch", kernel, device),
-            What::Graph { .. } => telemetry::span!("launch of a graph", device),
-            What::Prefetch { to } => match self.parts.len() {
-                1 => telemetry::span!("prefetch", buffer, bytes, location = %to),
-                ranges => telemetry::span!("prefetch", ranges, location = %to),
-            },
-            What::Advise(advice) => telemetry::span!("advise", buffer, ?advice),
-            What::Fill => telemetry::span!("fill", buffer, bytes),
-            What::Copy => {
-                let end = |writes| self.parts.iter().find(|part| part.writes() == writes);
-                let (from, to) = (end(false), end(true));
-                let bytes = from.or(to).map_or(0, |part| part.bytes.len());
-                let (from, to) = (from.map(Part::buffer), to.map(Part::buffer));
-                telemetry::span!("copy", from, to, bytes)
-            }
-            What::Host { waits: true } => {
-                let access = self.parts[0].access;
-                telemetry::span!("host wait", buffer, ?access)
-            }
-            _ => Entered::none(),
-        }
+        telemetry::span!("operation", what = ?self.what, device, buffer, bytes)
     }
 }
 

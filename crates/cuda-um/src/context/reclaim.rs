@@ -9,7 +9,6 @@ use crate::context::drain::drain;
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::process_end;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, after_unlock, assert_no_lock_held, caught, this_thread};
 use cuda_um_sys::cudaError;
@@ -17,7 +16,6 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 /// A resource to be released when its uses are done. It knows no [`Device`](crate::Device), which would keep the runtime.
 ///
@@ -76,9 +74,6 @@ const FEW: usize = 4;
 
 /// The bytes of deferred frees above which an allocation waits for them.
 const BUDGET: usize = 4 << 30;
-
-/// How often a wait for other threads checks if the process ends.
-const ENDS_AT: Duration = Duration::from_millis(100);
 
 impl Which {
     fn has(self, place: &Place) -> bool {
@@ -183,12 +178,8 @@ impl Reclaim {
                 let panicked = || (false, Err(panicked("waiting for the device")));
                 self.end(number, deferred, waited.unwrap_or_else(panicked));
                 state = self.state.lock();
-            } else if process_end::is_ending() {
+            } else if !self.changed.wait_unless_ending(&mut state) {
                 return true;
-            } else if cfg!(cuda_um_loom) {
-                self.changed.wait(&mut state);
-            } else {
-                self.changed.wait_for(&mut state, ENDS_AT);
             }
         }
     }

@@ -249,6 +249,7 @@ impl Runtime {
 
     #[doc(hidden)]
     #[must_use]
+    #[inline]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.handle.inner, &other.handle.inner)
     }

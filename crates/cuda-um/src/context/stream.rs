@@ -82,8 +82,8 @@ impl Stream {
     /// Errors of `cudaStreamSynchronize`, which include failures of the work itself.
     #[doc(alias = "cudaStreamSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        self.check_capture("Stream::synchronize")?;
-        self.inner.synchronize()
+        self.uncaptured("Stream::synchronize", NO_WAIT)?
+            .synchronize()
     }
 
     /// Returns true if all enqueued work is done. Does not wait.
@@ -93,8 +93,7 @@ impl Stream {
     /// Errors of `cudaStreamQuery`, which include failures of the work itself.
     #[doc(alias = "cudaStreamQuery")]
     pub fn is_idle(&self) -> Result<bool> {
-        self.check_capture("Stream::is_idle")?;
-        self.inner.is_idle()
+        self.uncaptured("Stream::is_idle", NO_WAIT)?.is_idle()
     }
 
     /// Makes later work on this stream wait for the event. Does not block the caller.
@@ -118,13 +117,20 @@ impl Stream {
         self.inner.enqueue_wait(event.raw())
     }
 
-    /// Refuses a wait for a stream that this thread captures.
-    #[inline]
-    pub(crate) fn check_capture(&self, call: &'static str) -> Result<()> {
-        capture::refuse_stream(call, NO_WAIT, &self.inner)
+    /// The stream, unless this thread captures it: then the call is refused.
+    pub(crate) fn uncaptured(
+        &self,
+        call: &'static str,
+        reason: &'static str,
+    ) -> Result<&Arc<StreamInner>> {
+        match capture::of(&self.inner)? {
+            None => Ok(&self.inner),
+            Some(_) => Err(capture::refused(call, reason)),
+        }
     }
 
     /// Refuses a device of another runtime, whose ordinals have another meaning.
+    #[inline]
     pub(crate) fn check_runtime(&self, device: &Device, what: &'static str) -> Result<()> {
         match self.runtime.is_same(device.runtime()) {
             true => Ok(()),
@@ -172,6 +178,7 @@ impl Stream {
         &self.runtime
     }
 
+    #[inline]
     pub(crate) fn inner(&self) -> &Arc<StreamInner> {
         &self.inner
     }
@@ -294,17 +301,14 @@ impl StreamInner {
                 .record(self)
                 .map(|event| Tombstone::Event(Arc::new(event))),
         };
-        last_event().unwrap_or_else(|error: Error| {
-            let device = self.ordinal();
-            crate::telemetry::debug!(device, %error, "stream destruction deferred: no event could be recorded after its work");
-            match &self.owner {
-                None => Tombstone::Stream(self.raw.take()),
-                // Its owner may hold the list.
-                Some(_) => Tombstone::Lost,
-            }
+        last_event().unwrap_or_else(|_: Error| match &self.owner {
+            None => Tombstone::Stream(self.raw.take()),
+            // Its owner may hold the list.
+            Some(_) => Tombstone::Lost,
         })
     }
 
+    #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }
@@ -348,79 +352,22 @@ impl StreamInner {
     pub(crate) fn is_known_idle(&self) -> bool {
         self.is_known_done(self.submitted())
     }
-
-    /// Waits for all work of the stream; for the whole device, if the work is not known.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        let seq = self.submitted();
-        match self.is_unknown {
-            true => self.api().device_synchronize(self.ordinal())?,
-            // SAFETY: the stream is live as long as `self`.
-            false => unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?,
-        }
-        self.completed_to(seq);
-        Ok(())
-    }
-
-    pub(crate) fn is_idle(&self) -> Result<bool> {
-        if self.is_unknown {
-            return Ok(self.is_known_idle());
-        }
-        let seq = self.submitted();
-        let idle = self.raw.is_idle()?;
-        if idle {
-            self.completed_to(seq);
-        }
-        Ok(idle)
-    }
-
-    pub(crate) fn wait_for(&self, seq: u64) -> Result<()> {
-        if self.is_known_done(seq) {
-            return Ok(());
-        }
-        // If no work was enqueued after it, no event is needed.
-        if seq == self.submitted() || self.is_unknown {
-            return self.synchronize();
-        }
-        let (covers, event) = self.cover(seq)?;
-        event.wait()?;
-        self.completed_to(covers);
-        Ok(())
-    }
-
-    /// Returns true if the work up to `seq` is done. Does not wait.
-    pub(crate) fn is_done(&self, seq: u64) -> Result<bool> {
-        if self.is_known_done(seq) {
-            return Ok(true);
-        }
-        if self.is_unknown {
-            return Ok(false);
-        }
-        let (covers, event) = self.cover(seq)?;
-        let done = event.is_complete()?;
-        if done {
-            self.completed_to(covers);
-        } else {
-            self.ask_kept(covers)?;
-        }
-        Ok(done)
-    }
 }
 
 impl Drop for StreamInner {
     fn drop(&mut self) {
-        if fork::is_over() {
-            return;
-        }
-        // On a gated device the stream is queried, because the host may access memory of work that is not tracked.
-        let tombstone = match self.is_known_idle() && !self.device.is_gated {
-            true => Tombstone::Idle,
-            false => self.leave(),
-        };
-        self.listed.leave(tombstone);
-        // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is
-        // deferred.
-        let device = Arc::clone(&self.device);
-        after_unlock(move || drop(device));
+        fork::released(|| {
+            // On a gated device the stream is queried, because the host may access memory of work that is not tracked.
+            let tombstone = match self.is_known_idle() && !self.device.is_gated {
+                true => Tombstone::Idle,
+                false => self.leave(),
+            };
+            self.listed.leave(tombstone);
+            // A stream may be dropped under a lock. If this is the last handle of the device, its drop waits for copies, so it is
+            // deferred.
+            let device = Arc::clone(&self.device);
+            after_unlock(move || drop(device));
+        });
     }
 }
 

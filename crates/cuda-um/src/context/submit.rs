@@ -1,6 +1,7 @@
 //! The one way of work onto a stream: [`Stream::submit`].
 
 use crate::context::capture::{self, KernelNode, Place};
+use crate::context::observer;
 use crate::context::op::{Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
@@ -8,6 +9,7 @@ use crate::context::tracker::{Access, Finished};
 use crate::error::Result;
 use crate::fork;
 use cuda_um_sys::cudaStream_t;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 impl Stream {
@@ -46,10 +48,18 @@ impl Stream {
         let inner = self.inner();
         let home = inner.device().identity();
         let is_usual = |part: &Part<'_>| part.home == home && !part.is_special;
-        if !op.parts().iter().all(is_usual) {
+        if !op.parts.iter().all(is_usual) {
             self.check_each(op)?;
         }
         capture::admit(op, inner)
+    }
+
+    /// Returns true if a prefetch is left out without an operation, because all pages are there, and no capture and no observer may want to know.
+    #[inline]
+    pub(crate) fn leaves_out(&self, is_there: impl FnOnce() -> bool) -> Result<bool> {
+        fork::check("prefetch")?;
+        self.inner().look_for_evictions();
+        Ok(!(capture::is_active() || observer::is_heard()) && is_there())
     }
 
     /// Enqueues the work of an admitted operation.
@@ -66,29 +76,33 @@ impl Stream {
             let inner = self.inner();
             let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
             let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
-            for part in op.parts() {
+            for part in op.parts {
                 part.uses.order(inner, part.access)?;
             }
-            let _record = RecordUses {
+            let record = RecordUses {
                 op,
                 inner,
                 finished: &mut finished,
             };
-            work(inner.raw())
+            let result = work(inner.raw());
+            // Here, and not by the drop, which is no part of this function.
+            record.record();
+            if finished.is_empty() {
+                std::mem::forget(finished);
+            }
+            result
         };
-        op.run_if(op.is_told, Some(self), enqueue)
+        op.tell_if(op.is_told, Some(self), enqueue)
     }
 
     /// Refuses memory of another runtime, a write to a read-only import, and memory that the device of a launch cannot reach.
     #[cold]
     fn check_each(&self, op: &Op<'_>) -> Result<()> {
-        op.parts().iter().try_for_each(|part| {
+        op.parts.iter().try_for_each(|part| {
             self.check_runtime(part.memory.device(), "the buffer")?;
             part.check_write()?;
-            match op.what() {
-                What::Launch { .. } | What::Graph { .. } => {
-                    part.memory.check_kernel_of(op.device())
-                }
+            match op.what {
+                What::Launch { .. } | What::Graph { .. } => part.memory.check_kernel_of(op.device),
                 _ => Ok(()),
             }
         })
@@ -100,7 +114,7 @@ impl Stream {
 fn is_excluded(stream: &StreamInner, op: &Op<'_>) -> bool {
     // A kernel keeps the host off all managed memory, and other work off the memory that it uses.
     let may_run_kernels = matches!(
-        op.what(),
+        op.what,
         What::Launch { .. } | What::Graph { .. } | What::Foreign
     );
     let is_concurrent = |part: &Part<'_>| {
@@ -110,11 +124,11 @@ fn is_excluded(stream: &StreamInner, op: &Op<'_>) -> bool {
             .concurrent_managed_access
     };
     let concurrent = stream.device().capabilities.concurrent_managed_access;
-    !(concurrent && op.parts().iter().all(is_concurrent))
-        && (may_run_kernels || op.parts().iter().any(|part| part.memory.info().is_managed))
+    !(concurrent && op.parts.iter().all(is_concurrent))
+        && (may_run_kernels || op.parts.iter().any(|part| part.memory.info().is_managed))
 }
 
-/// Records the uses when dropped: after the work is enqueued, and also if the enqueue fails or panics half-way.
+/// Records the uses after the work is enqueued, also if the enqueue panics half-way.
 struct RecordUses<'s> {
     op: &'s Op<'s>,
     inner: &'s Arc<StreamInner>,
@@ -122,8 +136,20 @@ struct RecordUses<'s> {
 }
 
 impl Drop for RecordUses<'_> {
-    #[inline]
+    #[cold]
     fn drop(&mut self) {
+        self.record_all();
+    }
+}
+
+impl RecordUses<'_> {
+    #[inline(always)]
+    fn record(self) {
+        ManuallyDrop::new(self).record_all();
+    }
+
+    #[inline(always)]
+    fn record_all(&mut self) {
         let Self {
             op,
             inner,
@@ -134,13 +160,13 @@ impl Drop for RecordUses<'_> {
             module.record(inner, seq, Access::Read, finished);
         }
         let (home, mut may_move) = (inner.device().identity(), false);
-        for part in op.parts() {
+        for part in op.parts {
             part.uses.record(inner, seq, part.access, finished);
             may_move |= part.is_located || part.home != home;
         }
         // After all uses are recorded, because a mistake in the location of pages costs only time.
         if may_move {
-            op.parts()
+            op.parts
                 .iter()
                 .for_each(|part| part.memory.used_by(inner, part.access));
         }

@@ -3,7 +3,6 @@
 use crate::driver::mempool::SparePool;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::process_end::Calls;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::ops::Range;
@@ -15,17 +14,17 @@ pub(crate) struct Api {
     /// Bit n is set if a stream was made on device n. If such a device is later reported missing, it is lost.
     pub(super) worked: AtomicU64,
     /// True if the driver has one device: it is current in every thread, so it need not be queried.
-    has_one_device: AtomicBool,
+    // Relaxed: a thread that does not see it asks the driver for the current device once more.
+    pub(super) has_one_device: AtomicBool,
     /// Bit n is set for an integrated device n, whose memory is the host's.
-    pub(super) integrated: AtomicU64,
+    // Relaxed: the device that is opened is published with synchronization of its own.
+    integrated: AtomicU64,
     pub(super) spare_pools: Mutex<Vec<SparePool>>,
 }
 
 impl Drop for Api {
     fn drop(&mut self) {
-        if !fork::is_over() {
-            self.destroy_spare_pools();
-        }
+        fork::released(|| self.destroy_spare_pools());
     }
 }
 
@@ -40,20 +39,13 @@ impl Api {
         })
     }
 
-    /// Stores the number of devices, which does not change while the process lives.
-    // Relaxed: a thread that does not see it asks the driver for the current device once more.
-    pub(super) fn has_devices(&self, count: usize) {
-        self.has_one_device.store(count == 1, Ordering::Relaxed);
-    }
-
-    pub(super) fn has_one_device(&self) -> bool {
-        self.has_one_device.load(Ordering::Relaxed)
-    }
-
     /// Stores that the memory of a device is the host's.
-    // Relaxed: the device that is opened is published with synchronization of its own.
     pub(crate) fn has_host_memory(&self, ordinal: u32) {
         self.integrated.fetch_or(bit(ordinal), Ordering::Relaxed);
+    }
+
+    pub(super) fn is_integrated(&self, ordinal: u32) -> bool {
+        self.integrated.load(Ordering::Relaxed) & bit(ordinal) != 0
     }
 
     /// Declares to the simulator that the host accesses memory of its own, which kernels use, too.
@@ -90,12 +82,6 @@ impl Api {
         &self.table
     }
 
-    pub(super) fn driver(&self) -> Result<&sys::DriverTable> {
-        // Check before the look-up: during the fork, another thread of the parent may have been in it.
-        let _calls = Calls::of("a function of the driver")?;
-        Ok(self.table.driver()?)
-    }
-
     pub(crate) fn version(&self) -> sys::RuntimeVersion {
         self.table.version()
     }
@@ -107,7 +93,9 @@ impl Api {
     /// The driver's functions cannot be looked up. There is no fallback: a second runtime over the same driver whose look-up succeeds
     /// would get another identity.
     pub(crate) fn driver_identity(&self) -> Result<usize> {
-        Ok(self.driver()?.cuLaunchKernel as usize)
+        // Before the look-up: during a fork, another thread of the parent may have been in it.
+        let _call = self.begin("a function of the driver")?;
+        Ok(self.table.driver()?.cuLaunchKernel as usize)
     }
 }
 

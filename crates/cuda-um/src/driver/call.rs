@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::assert_no_lock_held;
+use std::sync::atomic::Ordering;
 
 /// A call that has begun: until it is dropped, the end of the process waits for it.
 pub(super) struct Call<'a> {
@@ -25,63 +26,62 @@ impl Api {
         })
     }
 
+    /// Runs code of another library that calls CUDA.
+    pub(crate) fn run_foreign<R>(&self, work: impl FnOnce() -> R) -> Result<R> {
+        let _call = self.begin("work of another library")?;
+        Ok(work())
+    }
+
     /// Makes the device current. Returns the device that was current, if it is another one.
     #[inline]
-    fn make_current(&self, ordinal: u32) -> Result<Option<i32>> {
-        match self.has_one_device() {
+    fn make_current(&self, ordinal: u32) -> Result<Option<u32>> {
+        match self.has_one_device.load(Ordering::Relaxed) {
             true => Ok(None),
             false => self.make_one_of_many_current(ordinal),
         }
     }
 
-    fn make_one_of_many_current(&self, ordinal: u32) -> Result<Option<i32>> {
-        let (wanted, mut before) = (ordinal as i32, 0);
+    fn make_one_of_many_current(&self, ordinal: u32) -> Result<Option<u32>> {
+        let (device, mut before) = (Some(ordinal), 0);
         // SAFETY: the pointer is valid for one write.
         let code = unsafe { (self.table.cudaGetDevice)(&mut before) };
-        self.check("cudaGetDevice", code, Some(ordinal), || {
-            Subject::device(ordinal)
-        })?;
-        if before == wanted {
+        self.check("cudaGetDevice", code, device, || Subject::device(ordinal))?;
+        let before = before as u32;
+        if before == ordinal {
             return Ok(None);
         }
-        self.set_device(wanted).inspect_err(|_| {
+        let set = self.set_device(ordinal);
+        match set {
+            Ok(()) => Ok(Some(before)),
             // The error may come from earlier work, although the device was set.
-            self.restore(before);
-        })?;
-        Ok(Some(before))
+            Err(_) => self.end(set, Some(before)).map(|()| None),
+        }
     }
 
-    /// Ends a call after an error, or on another device than the caller's.
+    /// Ends a call after an error, or on another device than the caller's, whose later calls would go to the wrong device.
     #[cold]
-    fn end(&self, result: Result<()>, before: Option<i32>) -> Result<()> {
-        if let Some(before) = before {
-            self.restore(before);
-        }
+    fn end(&self, result: Result<()>, before: Option<u32>) -> Result<()> {
+        fork::released(|| {
+            let restored = before.map(|before| twice(|| self.set_device(before)));
+            if let Some(Err(error)) = restored {
+                crate::telemetry::warn!(%error, "the caller's current device could not be restored");
+            }
+        });
         result
     }
 
-    fn restore(&self, before: i32) {
-        if !fork::is_over()
-            // Otherwise the caller's later calls would go to the wrong device.
-            && let Err(error) = twice(|| self.set_device(before))
-        {
-            crate::telemetry::warn!(%error, "the caller's current device could not be restored");
-        }
-    }
-
-    fn set_device(&self, ordinal: i32) -> Result<()> {
+    fn set_device(&self, ordinal: u32) -> Result<()> {
         // SAFETY: any number is permitted; an unknown one is an error.
-        let code = unsafe { (self.table.cudaSetDevice)(ordinal) };
-        self.check("cudaSetDevice", code, u32::try_from(ordinal).ok(), || {
-            Subject::new(format_args!("device {ordinal}"))
-        })
+        let code = unsafe { (self.table.cudaSetDevice)(ordinal as i32) };
+        let subject = || Subject::device(ordinal);
+        self.check("cudaSetDevice", code, Some(ordinal), subject)
     }
 
     /// Binds the device's primary context to this thread. Functions of the driver require that; functions of the runtime bind it
     /// themselves.
     #[cold]
     fn bind(&self, ordinal: u32) -> Result<()> {
-        self.set_device(ordinal as i32)?;
+        self.set_device(ordinal)?;
         // Before CUDA 12, `cudaSetDevice` does not create a context.
         // SAFETY: freeing null does nothing.
         let code = unsafe { (self.table.cudaFree)(std::ptr::null_mut()) };
@@ -108,7 +108,9 @@ pub(super) enum How {
     /// later call would release it.
     Releases(u32),
     /// The function does the same whichever device is current.
-    Anywhere(Option<u32>),
+    Anywhere(u32),
+    /// The function is of no device.
+    Process,
 }
 
 impl Call<'_> {
@@ -131,11 +133,11 @@ impl Call<'_> {
         let before = match how {
             How::On(device) | How::Waits(device) => self.api.make_current(device)?,
             How::Releases(device) => twice(|| self.api.make_current(device))?,
-            How::Anywhere(_) => None,
+            How::Anywhere(_) | How::Process => None,
         };
         let device = match how {
-            How::On(device) | How::Waits(device) | How::Releases(device) => Some(device),
-            How::Anywhere(device) => device,
+            How::On(it) | How::Waits(it) | How::Releases(it) | How::Anywhere(it) => Some(it),
+            How::Process => None,
         };
         let mut is_bound = false;
         // In a loop, so that the function is called at one place, which is inlined.
@@ -163,7 +165,7 @@ impl Call<'_> {
 
 /// The table of calls: a method of [`Api`] for each function of CUDA. An entry has
 ///
-/// - the method: `ordinal` is the device. After `->` is the place that the function writes, and after `as` what the method returns in its stead;
+/// - the method: `ordinal` is the device, which a call of the process has not. After `->` is the place that the function writes, and after `as` what the method returns in its stead;
 /// - [`How`] it is called, if not `On` the device;
 /// - the function, in the `runtime` or the `driver`, or in `newer` or `newer_driver` if not every version has it. Without it the method returns
 ///   [`Error::NotSupported`](crate::Error::NotSupported);
@@ -173,25 +175,25 @@ impl Call<'_> {
 macro_rules! calls {
     ($(
         $(#[$doc:meta])*
-        $safety:ident fn $method:ident($ordinal:ident $(, $argument:ident: $type:ty)* $(,)?)
+        $safety:ident fn $method:ident($($ordinal:ident)? $(, $argument:ident: $type:ty)* $(,)?)
             $(-> $out:ident: $place:ty $(as $returned:ty = $value:expr)?)?
             => $([$how:ident])? $table:ident.$function:ident($($passed:expr),* $(,)?)
             $(, of ($($subject:tt)*) $(.$more:ident($($about:tt)*))*)?;
     )*) => {
         impl $crate::driver::api::Api {$(
             calls!(@method $safety [$(#[$doc])*] $method(
-                &self,
-                $ordinal: u32
+                &self
+                $(, $ordinal: u32)?
                 $(, $argument: $type)*
             ) -> $crate::error::Result<calls!(@returned $($place $(as $returned)?)?)> {
                 let call = self.begin(stringify!($function))?;
                 let function = calls!(@function $table self $function);
                 $(let mut $out: $place = Default::default();)?
                 let result = call.run(
-                    calls!(@how $($how)? $ordinal),
+                    calls!(@how $($how)? $($ordinal)?),
                     // SAFETY: the macro's documentation says which promises hold.
                     || unsafe { function($($passed),*) },
-                    || calls!(@subject $ordinal
+                    || calls!(@subject $($ordinal)?
                         $(, of ($($subject)*) $(.$more($($about)*))*)?),
                 );
                 calls!(@result result $($out $(as $value)?)?)
@@ -207,7 +209,8 @@ macro_rules! calls {
     (@result $result:ident $out:ident) => { $result.map(|()| $out) };
     (@result $result:ident $out:ident as $value:expr) => { $result.and_then(|()| $value) };
     (@how $ordinal:ident) => { $crate::driver::call::How::On($ordinal) };
-    (@how $how:ident $ordinal:ident) => { $crate::driver::call::How::$how($ordinal.into()) };
+    (@how) => { $crate::driver::call::How::Process };
+    (@how $how:ident $ordinal:ident) => { $crate::driver::call::How::$how($ordinal) };
     (@function runtime $api:ident $function:ident) => { $api.table.$function };
     (@function driver $api:ident $function:ident) => { $api.table.driver()?.$function };
     (@function newer $api:ident $function:ident) => {
@@ -217,7 +220,7 @@ macro_rules! calls {
         $api.late(stringify!($function), $api.table.driver()?.$function)?
     };
     (@subject $ordinal:ident) => { $crate::driver::check::Subject::device($ordinal) };
-    (@subject $ordinal:ident, of ($($subject:tt)*) $($more:tt)*) => {
+    (@subject $($ordinal:ident)?, of ($($subject:tt)*) $($more:tt)*) => {
         $crate::driver::check::Subject::new(format_args!($($subject)*)) $($more)*
     };
 }

@@ -5,14 +5,10 @@
 use crate::driver::api::Api;
 use crate::error::{Error, Result};
 use crate::fork::{self, PerProcess};
-use crate::process_end;
 use crate::sync::{Condvar, Mutex, global, has_turn, this_thread};
 use cuda_um_sys as sys;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::time::Duration;
-
-const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 const RELAXED: sys::cudaStreamCaptureMode =
     sys::cudaStreamCaptureMode::cudaStreamCaptureModeRelaxed;
@@ -58,7 +54,7 @@ impl Drop for Tolerant {
         // Otherwise the exchange has failed, or there is nothing to restore.
         if self.mode != RELAXED {
             let restore = || self.api.exchange_mode(&mut { self.mode });
-            let _ = restore() || restore();
+            fork::released(|| _ = restore() || restore());
         }
     }
 }
@@ -71,7 +67,7 @@ impl Api {
     /// CUDA's "global" mode, in which a query of an event ends the capture.
     pub(crate) fn tolerate_captures(self: &Arc<Self>) -> Tolerant {
         let mut mode = RELAXED;
-        self.exchange_mode(&mut mode);
+        fork::released(|| _ = self.exchange_mode(&mut mode));
         Tolerant {
             api: Arc::clone(self),
             mode,
@@ -84,8 +80,7 @@ impl Api {
             return true;
         };
         // SAFETY: the place is valid for the call.
-        let has_worked =
-            fork::is_over() || unsafe { exchange(mode) } == sys::cudaError::cudaSuccess;
+        let has_worked = unsafe { exchange(mode) } == sys::cudaError::cudaSuccess;
         if !has_worked {
             self.clear_last_error();
         }
@@ -105,9 +100,7 @@ impl Api {
         let shared = SHARED.get();
         let mut entries = shared.entries.lock();
         let is_wait = |entry: &Entry| (entry.0, entry.1) == (driver, None);
-        while entries.iter().any(is_wait) {
-            shared.changed.wait_for(&mut entries, LOOKS_AGAIN);
-        }
+        while entries.iter().any(is_wait) && shared.changed.wait_unless_ending(&mut entries) {}
         entries.push((driver, Some(device), this_thread()));
         Ok(())
     }
@@ -119,38 +112,30 @@ impl Api {
         }
     }
 
-    /// Waits until no other thread captures on the device. None begins until the result is dropped.
-    pub(crate) fn after_captures(&self, device: u32) -> Result<Wait> {
+    /// Holds captures on the device off until the result is dropped. If a thread captures on it, waits for the end of that capture, or returns
+    /// `None`.
+    pub(crate) fn hold_captures_off(&self, device: u32, waits: bool) -> Result<Option<Wait>> {
         let (driver, own) = (self.driver_identity()?, this_thread());
         let shared = SHARED.get();
         let mut entries = shared.entries.lock();
         while let Some(thread) = capturing(&entries, driver, device) {
+            if !waits {
+                return Ok(None);
+            }
             if thread == own {
                 return Err(Error::Capture {
                     call: "a wait for the device".to_owned(),
                     reason: "this thread captures on it, and captured work does not run: wait when the capture has ended".to_owned(),
                 });
             }
-            if process_end::is_ending() {
+            if !shared.changed.wait_unless_ending(&mut entries) {
                 // The thread of the capture has stopped. CUDA refuses the wait.
                 break;
             }
-            shared.changed.wait_for(&mut entries, LOOKS_AGAIN);
         }
-        entries.push((driver, None, own));
-        Ok(Wait((driver, None, own)))
-    }
-
-    /// Holds captures on the device off until the result is dropped; `None` if a thread captures on it.
-    pub(crate) fn hold_captures_off(&self, device: u32) -> Option<Wait> {
-        // Without the driver's functions there is no capture.
-        let driver = self.driver_identity().unwrap_or(0);
-        let entry = (driver, None, this_thread());
-        let mut entries = SHARED.get().entries.lock();
-        capturing(&entries, driver, device).is_none().then(|| {
-            entries.push(entry);
-            Wait(entry)
-        })
+        let entry = (driver, None, own);
+        entries.push(entry);
+        Ok(Some(Wait(entry)))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Versions, devices and their attributes.
 
-use crate::driver::api::{Api, bit};
-use crate::driver::call::How::Anywhere;
+use crate::driver::api::Api;
 use crate::driver::call::calls;
-use crate::driver::check::{Subject, host_memory, text};
+use crate::driver::check::{host_memory, text};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::{self, Used};
 use cuda_um_sys as sys;
+use std::ffi::c_char;
 use std::sync::atomic::Ordering;
 
 /// Free and total memory of a device.
@@ -23,6 +23,15 @@ pub struct MemoryInfo {
 }
 
 calls! {
+    /// Zeros if there is no driver.
+    safe fn driver_version() -> version: i32 as sys::RuntimeVersion = Ok(version_of(version))
+        => runtime.cudaDriverGetVersion(&mut version),
+        of ("the driver");
+
+    safe fn count_devices() -> count: i32
+        => runtime.cudaGetDeviceCount(&mut count),
+        of ("devices");
+
     safe fn attribute(ordinal, attribute: sys::cudaDeviceAttr) -> value: i32
         => [Anywhere] runtime.cudaDeviceGetAttribute(&mut value, attribute, ordinal as i32),
         of ("attribute {} of device {ordinal}", attribute.0);
@@ -30,35 +39,28 @@ calls! {
     safe fn driver_device(ordinal) -> device: sys::CUdevice
         => [Anywhere] driver.cuDeviceGet(&mut device, ordinal as i32);
 
+    /// The driver terminates the text before the last byte, which it does not get.
+    safe fn write_name(ordinal, device: sys::CUdevice, name: &mut [c_char; 256])
+        => [Anywhere] driver.cuDeviceGetName(name.as_mut_ptr(), name.len() as i32 - 1, device);
+
     safe fn raw_memory_info(ordinal) -> info: MemoryInfo
         => runtime.cudaMemGetInfo(&mut info.free_bytes, &mut info.total_bytes);
 
     safe fn synchronize_device(ordinal) => [Waits] runtime.cudaDeviceSynchronize();
 }
 
-impl Api {
-    /// Major and minor version; zeros if there is no driver.
-    pub(crate) fn driver_version(&self) -> Result<sys::RuntimeVersion> {
-        let call = self.begin("cudaDriverGetVersion")?;
-        let mut version = 0;
-        // SAFETY: the pointer is valid for one write.
-        let ask = || unsafe { (self.table.cudaDriverGetVersion)(&mut version) };
-        call.run(Anywhere(None), ask, || Subject::new("the driver"))?;
-        let version = u32::try_from(version).unwrap_or(0);
-        Ok(sys::RuntimeVersion {
-            major: version / 1000,
-            minor: version % 1000 / 10,
-        })
+fn version_of(version: i32) -> sys::RuntimeVersion {
+    let version = u32::try_from(version).unwrap_or(0);
+    sys::RuntimeVersion {
+        major: version / 1000,
+        minor: version % 1000 / 10,
     }
+}
 
+impl Api {
     pub(crate) fn device_count(&self) -> Result<usize> {
-        let call = self.begin("cudaGetDeviceCount")?;
-        let mut count = 0;
-        // SAFETY: the pointer is valid for one write.
-        let ask = || unsafe { (self.table.cudaGetDeviceCount)(&mut count) };
-        call.run(Anywhere(None), ask, || Subject::new("devices"))?;
-        let count = usize::try_from(count).unwrap_or(0);
-        self.has_devices(count);
+        let count = usize::try_from(self.count_devices()?).unwrap_or(0);
+        self.has_one_device.store(count == 1, Ordering::Relaxed);
         fork::cuda_is_used();
         process_end::watch(Used::Driver);
         Ok(count)
@@ -81,17 +83,9 @@ impl Api {
     }
 
     pub(crate) fn device_name(&self, ordinal: u32) -> Result<String> {
-        let device = self.driver_device(ordinal)?;
-        let call = self.begin("cuDeviceGetName")?;
-        let ask = self.table.driver()?.cuDeviceGetName;
         let mut name = [0; 256];
-        call.run(
-            Anywhere(Some(ordinal)),
-            // SAFETY: the pointer is valid for the length given, and the driver terminates the text within it.
-            || unsafe { ask(name.as_mut_ptr(), name.len() as i32 - 1, device) },
-            || Subject::device(ordinal),
-        )?;
-        // SAFETY: the last byte was not passed to the driver, so it is NUL.
+        self.write_name(ordinal, self.driver_device(ordinal)?, &mut name)?;
+        // SAFETY: the last byte is NUL.
         Ok(unsafe { text(name.as_ptr()) })
     }
 
@@ -102,7 +96,7 @@ impl Api {
 
     /// Adds what the operating system can reclaim, for an integrated device.
     pub(super) fn with_reclaimable(&self, ordinal: u32, mut info: MemoryInfo) -> MemoryInfo {
-        if self.integrated.load(Ordering::Relaxed) & bit(ordinal) != 0 {
+        if self.is_integrated(ordinal) {
             let available = match self.table.simulated_available() {
                 // SAFETY: the function is the simulator's, which takes any number.
                 Some(available) => unsafe { available(ordinal) },
@@ -115,7 +109,7 @@ impl Api {
     }
 
     pub(crate) fn device_synchronize(&self, ordinal: u32) -> Result<()> {
-        let _wait = self.after_captures(ordinal)?;
+        let _wait = self.hold_captures_off(ordinal, true)?;
         self.synchronize_device(ordinal)
     }
 }

@@ -46,14 +46,13 @@ fn bytes(range: &Range<*mut u8>) -> usize {
     range.end.addr() - range.start.addr()
 }
 
-/// A function and a location: from CUDA 12.2 on, or before.
+/// A function: from CUDA 12.2 on, or before, with the location in its form.
 enum Form<New, Old> {
-    New(New, sys::cudaMemLocation),
+    New(New),
     Old(Old, i32),
 }
 
 impl Api {
-    /// Chooses the form of a function, with the location in that form.
     fn form<New, Old>(
         &self,
         name: &'static str,
@@ -61,7 +60,7 @@ impl Api {
         location: Location,
     ) -> Result<Form<New, Old>> {
         if let Some(new) = new {
-            return Ok(Form::New(new, location.to_sys()));
+            return Ok(Form::New(new));
         }
         let old = self.late(name, old)?;
         let ordinal = location.to_ordinal().ok_or_else(|| Error::NotSupported {
@@ -82,17 +81,16 @@ impl Api {
     ) -> Result<()> {
         let name = "cudaMemPrefetchAsync";
         let (start, bytes) = (range.start.cast(), bytes(&range));
-        let call = self.begin(name)?;
-        let table = &self.table;
-        let forms = (
+        let (call, table) = (self.begin(name)?, &self.table);
+        let (new, old) = (
             table.cudaMemPrefetchAsync_v13,
             table.cudaMemPrefetchAsync_v11,
         );
-        let form = self.form(name, forms, location)?;
+        let form = self.form(name, (new, old), location)?;
         // SAFETY: guaranteed by the caller.
         let prefetch = || unsafe {
             match form {
-                Form::New(prefetch, to) => prefetch(start, bytes, to, 0, stream),
+                Form::New(prefetch) => prefetch(start, bytes, location.to_sys(), 0, stream),
                 Form::Old(prefetch, to) => prefetch(start, bytes, to, stream),
             }
         };
@@ -149,7 +147,7 @@ impl Api {
         // SAFETY: guaranteed by the caller.
         let advise = || unsafe {
             match form {
-                Form::New(advise, place) => advise(start, bytes, advice, place),
+                Form::New(advise) => advise(start, bytes, advice, location.to_sys()),
                 Form::Old(advise, place) => advise(start, bytes, advice, place),
             }
         };

@@ -81,11 +81,6 @@ impl<H: Handle> Owned<H> {
         }
     }
 
-    /// Destroys the object, also a kept one. An error is only logged.
-    pub(crate) fn end(mut self) {
-        self.is_kept = false;
-    }
-
     pub(crate) fn destroy(self) -> Result<()> {
         let kept = self.kept();
         // SAFETY: the object is live, no other value has the handle, and the drop does not destroy the object again.
@@ -115,13 +110,15 @@ impl Owned<sys::cudaStream_t> {
 
 impl<H: Handle> Drop for Owned<H> {
     fn drop(&mut self) {
-        if self.is_kept || fork::is_over() {
+        if self.is_kept {
             return;
         }
-        // SAFETY: the object is live, and no other value has the handle.
-        if let Err(error) = unsafe { self.raw.destroy(&self.api, self.ordinal) } {
-            let device = self.ordinal;
-            crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
-        }
+        fork::released(|| {
+            // SAFETY: the object is live, and no other value has the handle.
+            if let Err(error) = unsafe { self.raw.destroy(&self.api, self.ordinal) } {
+                let device = self.ordinal;
+                crate::telemetry::warn!(device, %error, "{} could not be destroyed", H::NAME);
+            }
+        });
     }
 }

@@ -11,7 +11,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::Result;
-use crate::fork;
 use crate::graph::contents::Contents;
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::launch::elsewhere;
@@ -19,7 +18,6 @@ use crate::sync::outside;
 use cuda_um_sys::cudaGraphExec_t;
 use smallvec::SmallVec;
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// An executable graph, from [`Graph::instantiate`](crate::graph::Graph::instantiate).
@@ -28,7 +26,7 @@ use std::sync::Arc;
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
     contents: Arc<Contents>,
-    raw: ManuallyDrop<Owned<cudaGraphExec_t>>,
+    raw: Owned<cudaGraphExec_t>,
     /// The departures of the neighbours of each slot's memory before the last launch.
     departures: Vec<u64>,
     /// True after the recorded advice was given.
@@ -59,7 +57,7 @@ impl GraphExec {
         let slots = contents.slots.len();
         Ok(Self {
             contents: taken,
-            raw: ManuallyDrop::new(raw),
+            raw,
             order: (0..slots).collect(),
             departures: vec![0; slots],
             is_advised: false,
@@ -128,7 +126,8 @@ impl GraphExec {
             return Err(elsewhere(stream, device));
         }
         let what = What::Graph { name: &self.name };
-        stream.admit(&Op::new(what, device, given).in_capture(InCapture::Refuses(NESTED)))?;
+        let refused = InCapture::Refuses(NESTED);
+        stream.admit(&Op::new(what, device, given).in_capture(refused))?;
         let parts = self.parts(&contents, given)?;
         if !self.is_advised {
             // This thread may capture other work: then the launch is no part of that.
@@ -136,9 +135,11 @@ impl GraphExec {
             self.is_advised = true;
         }
         residency::bring_in(&contents, &mut self.departures, &parts, stream)?;
-        let mut op = Op::new(What::Graph { name: &self.name }, device, &parts);
-        op = op.in_capture(InCapture::Refuses(NESTED));
-        op.module = Some(&self.in_flight);
+        let what = What::Graph { name: &self.name };
+        let op = Op {
+            module: Some(&self.in_flight),
+            ..Op::new(what, device, &parts).in_capture(refused)
+        };
         stream.submit(&op, |stream| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
@@ -187,14 +188,11 @@ const NESTED: &str = "a graph does not contain other graphs: launch both, one af
 
 impl Drop for GraphExec {
     fn drop(&mut self) {
-        // SAFETY: the handle is not used again.
-        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // Otherwise the drop of the handle does nothing, either.
-        if !fork::is_over() {
+        let raw = self.raw.take();
+        self.contents.device.destroy_after(raw, || {
             self.contents.keep_kernels(&self.in_flight);
-            let uses = self.in_flight.before(Access::Write);
-            self.contents.device.destroy_after(uses, raw);
-        }
+            self.in_flight.before(Access::Write)
+        });
     }
 }
 

@@ -5,7 +5,6 @@ use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
-use crate::process_end::Calls;
 use cuda_um_sys::cudaStream_t;
 use std::fmt;
 
@@ -99,9 +98,8 @@ impl Stream {
             let (parts, own) = (uses.parts(), self.device());
             let device = parts.first().map_or(&own, Part::device);
             self.submit(&Op::new(What::Foreign, device, parts), |stream| {
-                // The end of the process waits for the work.
-                let _calls = Calls::of("work of another library")?;
-                Ok(work(&ForeignWork { stream, parts }))
+                let api = self.inner().api();
+                api.run_foreign(|| work(&ForeignWork { stream, parts }))
             })
         })
     }

@@ -5,12 +5,10 @@ use crate::context::device::Device;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::kernel::declared;
 use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
 use std::fmt;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Kernels that are loaded on a device. A clone is the same module. The module stays loaded while a clone, a [`Kernel`] of it, or a launch
@@ -49,7 +47,7 @@ pub struct Kernel {
 /// The module's handle, and the launches that still use it.
 pub(crate) struct Loaded {
     pub(crate) device: Device,
-    raw: ManuallyDrop<Owned<sys::CUmodule>>,
+    raw: Owned<sys::CUmodule>,
     /// The kernels, in words, if it was loaded from PTX.
     kernels: Option<String>,
     pub(crate) in_flight: InFlight,
@@ -121,7 +119,7 @@ impl Module {
         Ok(Self {
             inner: Arc::new(Loaded {
                 device: device.clone(),
-                raw: ManuallyDrop::new(raw),
+                raw,
                 kernels: ptx.map(declared::kernels),
                 in_flight: InFlight::default(),
             }),
@@ -217,13 +215,9 @@ const NOT_FOUND: u32 = 500;
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // SAFETY: the handle is not used again.
-        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        // Otherwise the drop of the handle does nothing, either.
-        if !fork::is_over() {
-            let uses = self.in_flight.before(Access::Write);
-            self.device.destroy_after(uses, raw);
-        }
+        let raw = self.raw.take();
+        self.device
+            .destroy_after(raw, || self.in_flight.before(Access::Write));
     }
 }
 

@@ -57,7 +57,8 @@ impl<T> View<'_, T> {
         let (number, location) = advice.to_sys();
         raw.track_advice(&addresses, number, location);
         let part = [self.part(Access::Move)];
-        let mut advised = Op::new(What::Advise(advice), device, &part).run(None, || {
+        let op = Op::new(What::Advise(advice), device, &part);
+        let mut advised = op.run(("cudaMemAdvise", true), || {
             // SAFETY: the range was checked, and is within this buffer's live managed memory.
             unsafe { device.advise_addresses(addresses, advice) }
         });

@@ -5,7 +5,6 @@
 mod properties;
 
 use crate::buffer::array::ReadArg;
-#[cfg(doc)]
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
@@ -232,6 +231,16 @@ fn joined(mut ranges: SmallVec<[(u64, Range<*mut u8>); 1]>) -> SmallVec<[Range<*
         is_joined
     });
     ranges.into_iter().map(|(_, range)| range).collect()
+}
+
+impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
+    fn from_iter<I: IntoIterator<Item = &'a UnifiedBuffer<T>>>(buffers: I) -> Self {
+        let mut batch = Self::new();
+        for buffer in buffers {
+            batch.add(buffer);
+        }
+        batch
+    }
 }
 
 impl fmt::Debug for PrefetchBatch<'_> {

@@ -1,14 +1,11 @@
 //! Prefetches of one buffer, and their refusals.
 
 use crate::buffer::view::View;
-use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::observer;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::managed::batch::prefetch;
 use crate::resource::allocation::Allocation;
 use crate::resource::location::Place;
@@ -21,10 +18,8 @@ pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream)
         raw.device().runtime().check_location(location)?;
         return check_migrates(view);
     }
-    // A loop repeats this case. `prefetch` does the same, but makes an operation for observers first.
-    fork::check("prefetch")?;
-    stream.inner().look_for_evictions();
-    if !(capture::is_active() || observer::is_heard()) && is_there(raw, location) {
+    // A loop repeats this case. `prefetch` does the same, but makes an operation first.
+    if stream.leaves_out(|| is_there(raw, location))? {
         return stream.check_runtime(raw.device(), "the stream");
     }
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)

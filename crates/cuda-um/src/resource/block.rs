@@ -116,6 +116,7 @@ impl Uses {
 impl Deref for Uses {
     type Target = InFlight;
 
+    #[inline]
     fn deref(&self) -> &InFlight {
         self.0
             .as_ref()

@@ -109,6 +109,7 @@ impl Word {
     }
 }
 
+#[inline]
 fn number(place: Option<Place>) -> u64 {
     match place {
         Some(Place::Host) => 1,
@@ -125,6 +126,7 @@ impl Whereabouts {
         }
     }
 
+    #[inline]
     fn word(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
     }

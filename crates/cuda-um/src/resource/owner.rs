@@ -150,7 +150,6 @@ impl Released<'_> {
             // SAFETY: guaranteed by the caller; all work is over.
             release: Box::new(move || unsafe { owner.free(&block) }.map(drop)),
         });
-        crate::telemetry::debug!(buffer, bytes, "free later");
     }
 
     /// Frees the memory, and logs an error: of the free, or of an earlier wait.
@@ -161,8 +160,7 @@ impl Released<'_> {
     pub(crate) unsafe fn free_now(self, waited: Result<()>) {
         // SAFETY: guaranteed by the caller.
         let freed = unsafe { self.owner.free(&self.block) };
-        let (buffer, bytes) = (self.buffer, self.block.bytes);
-        crate::telemetry::debug!(buffer, bytes, "free");
+        let buffer = self.buffer;
         if let Err(error) = waited.and(freed) {
             crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
         }

@@ -1,11 +1,11 @@
 //! The memory of a unified buffer: chosen by its pattern and its size, or requested directly.
 
 use cuda_um::{
-    AccessPattern, Advice, Error, Location, Placement, UnifiedBuffer, UnifiedOptions,
+    AccessPattern, Advice, Location, Placement, UnifiedBuffer, UnifiedOptions,
     managed::PrefetchBatch,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{calls, device, simulated, unpooled};
+use cuda_um_testkit::{calls, simulated, unpooled};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -14,111 +14,43 @@ fn pattern(pattern: AccessPattern) -> UnifiedOptions {
     UnifiedOptions::default().pattern(pattern)
 }
 
-fn asked(placement: Placement) -> UnifiedOptions {
-    UnifiedOptions::default().placement(placement)
-}
-
 #[test]
 fn the_pattern_decides_and_says_why() {
     let (sim, device, _) = unpooled(Gpu::H200);
     let placed = |options, len: usize| {
         let buffer = UnifiedBuffer::<u8>::zeroed_with(&device, len, options).unwrap();
-        buffer.placement()
+        (buffer.placement(), buffer.range_attributes().ok())
     };
-    let general = placed(pattern(AccessPattern::General), KIB);
+    let (general, _) = placed(pattern(AccessPattern::General), KIB);
     assert_eq!(
         (general.placement, general.advice),
         (Placement::Managed, None)
     );
-    assert_eq!(
-        general.to_string(),
-        "managed memory (General), since the pattern says nothing"
-    );
-    let read_mostly = placed(pattern(AccessPattern::ReadMostly), KIB);
+    let text = "managed memory (General), since the pattern says nothing";
+    assert_eq!(general.to_string(), text);
+    let (read_mostly, given) = placed(pattern(AccessPattern::ReadMostly), KIB);
     assert_eq!(read_mostly.advice, Some(Advice::SetReadMostly));
-    let resident = placed(pattern(AccessPattern::DeviceResident), KIB);
-    let preferred = Advice::SetPreferredLocation(Location::Device(0));
-    assert_eq!(resident.advice, Some(preferred));
+    assert!(given.unwrap().read_mostly);
+    let (resident, given) = placed(pattern(AccessPattern::DeviceResident), KIB);
+    let here = Location::Device(0);
+    assert_eq!(resident.advice, Some(Advice::SetPreferredLocation(here)));
+    assert_eq!(given.unwrap().preferred_location, Some(here));
     for small in [AccessPattern::ReadBack, AccessPattern::StreamOnce] {
         for (bytes, placement, reason) in [
             (1, Placement::Mapped, "over the link takes less time"),
             (64 * MIB, Placement::Mapped, "over the link takes less time"),
             (64 * MIB + 1, Placement::Managed, "copies of so many bytes"),
         ] {
-            let placed = placed(pattern(small), bytes);
+            let (placed, _) = placed(pattern(small), bytes);
             assert_eq!(placed.placement, placement, "{placed}");
             assert!(placed.reason.contains(reason), "{placed}");
         }
     }
-    let asked = placed(asked(Placement::Mapped), KIB);
-    assert_eq!(
-        asked.to_string(),
-        "mapped pinned memory (General), as asked for"
-    );
-    assert_eq!(
-        calls(&sim, "cudaMemAdvise"),
-        2,
-        "what a pattern needs is advised"
-    );
-}
+    assert_eq!(calls(&sim, "cudaMemAdvise"), 2, "only what a pattern needs");
 
-#[test]
-fn the_advice_of_a_pattern_is_really_given() {
-    let (_sim, device, _) = device();
-    if !cuda_um_testkit::is_concurrent(&device) {
-        return;
-    }
-    let buffer =
-        UnifiedBuffer::<u8>::zeroed_with(&device, 4096, pattern(AccessPattern::ReadMostly))
-            .unwrap();
-    assert!(buffer.range_attributes().unwrap().read_mostly);
-    let buffer = UnifiedBuffer::<u8>::from_slice_with(
-        &device,
-        &[7; 4096],
-        pattern(AccessPattern::DeviceResident),
-    )
-    .unwrap();
-    assert_eq!(
-        buffer.range_attributes().unwrap().preferred_location,
-        Some(Location::Device(0))
-    );
-}
-
-#[test]
-fn nothing_of_mapped_memory_migrates() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let mapped =
-        UnifiedBuffer::<u32>::zeroed_with(&device, 1000, asked(Placement::Mapped)).unwrap();
-    let managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    sim.clear_trace();
-    mapped.prefetch_on(&device, &stream).unwrap();
-    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
-    let mut batch = PrefetchBatch::new();
-    batch.add(&mapped).add(&managed);
-    assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap().calls, 1);
-    for error in [
-        mapped
-            .advise(Advice::SetReadMostly)
-            .unwrap()
-            .require()
-            .unwrap_err(),
-        mapped.range_attributes().unwrap_err(),
-    ] {
-        let text = error.to_string();
-        assert!(matches!(error, Error::NotSupported { .. }), "{text}");
-        assert!(
-            text.contains("mapped pinned memory (General), as asked for"),
-            "{text}"
-        );
-    }
-    assert_eq!(mapped.residency().unwrap(), Some(Location::Host));
-}
-
-#[test]
-fn without_concurrent_access_the_pattern_gives_no_advice() {
     let (_sim, device, _) = simulated(Gpu::NoConcurrentAccess);
-    let buffer =
-        UnifiedBuffer::<u8>::zeroed_with(&device, 3, pattern(AccessPattern::ReadMostly)).unwrap();
+    let options = pattern(AccessPattern::ReadMostly);
+    let buffer = UnifiedBuffer::<u8>::zeroed_with(&device, 3, options).unwrap();
     let placed = buffer.placement();
     assert_eq!(
         (placed.placement, placed.advice),
@@ -128,6 +60,20 @@ fn without_concurrent_access_the_pattern_gives_no_advice() {
         placed.reason.contains("no concurrent managed access"),
         "{placed}"
     );
+}
+
+#[test]
+fn nothing_of_mapped_memory_migrates() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let options = UnifiedOptions::default().placement(Placement::Mapped);
+    let mapped = UnifiedBuffer::<u32>::zeroed_with(&device, 1000, options).unwrap();
+    let managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    sim.clear_trace();
+    mapped.prefetch_on(&device, &stream).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
+    let batch = PrefetchBatch::from_iter([&mapped, &managed]);
+    assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap().calls, 1);
+    assert_eq!(mapped.residency().unwrap(), Some(Location::Host));
 }
 
 #[test]

@@ -253,12 +253,14 @@ fn rounds<T: Pattern>() {
         .unwrap();
 }
 
+/// claim 41
 #[test]
 fn elements_of_one_byte() {
     rounds::<u8>();
     rounds::<[u8; 3]>();
 }
 
+/// claim 41
 #[test]
 fn elements_larger_than_their_alignment() {
     rounds::<[u8; 8]>();
@@ -277,12 +279,14 @@ fn elements_aligned_to_128_bytes() {
     rounds::<TwoLines>();
 }
 
+/// claims 4 and 41
 #[test]
 fn elements_aligned_to_256_bytes() {
     rounds::<FourLines>();
     rounds::<TwiceFourLines>();
 }
 
+/// claim 4
 #[test]
 fn a_piece_that_is_overwritten_is_aligned_behind_a_small_copy() {
     let (_sim, device, _) = device();

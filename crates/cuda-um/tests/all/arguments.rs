@@ -6,7 +6,7 @@ use cuda_um::{
     ViewMut,
     kernel::{Arguments, ByValue, KernelArg, KernelArgs, ReadArg, WriteArg},
 };
-use cuda_um_testkit::{Add, device};
+use cuda_um_testkit::{Add, device, fails};
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -52,12 +52,8 @@ fn values_of_every_size_arrive() {
     let (_sim, device, stream) = device();
     let values = Values::load(&device);
     let mut out = DeviceBuffer::<u64>::zeroed(&device, 8).unwrap();
-    values
-        .launch(
-            &stream,
-            (&mut out, true, 1usize << 40, SHAPE, ByValue(LAYOUT)),
-        )
-        .unwrap();
+    let all = (&mut out, true, 1usize << 40, SHAPE, ByValue(LAYOUT));
+    values.launch(&stream, all).unwrap();
     assert_eq!(out.to_vec().unwrap(), expected());
     let mut list = Arguments::new();
     list.push(&mut out);
@@ -94,42 +90,48 @@ impl WriteArg<u32> for &mut Tensor {
     }
 }
 
+/// The arguments of `add` as a list.
+fn list(tensor: &mut Tensor, count: u32, number: u32) -> Arguments<'_> {
+    let mut list = Arguments::new();
+    list.push(tensor);
+    list.push(count);
+    list.push(number);
+    list
+}
+
 #[test]
 fn types_of_other_crates_are_arguments() {
     let (_sim, device, stream) = device();
     let add = Add::load(&device);
     let data = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     let mut tensor = Tensor { data, rows: 60 };
-    add.launch(&stream, 60, (&mut tensor, 60u32, 3u32)).unwrap();
-    let mut list = Arguments::new();
-    list.push(&mut tensor);
-    list.push(50u32);
-    list.push(1u32);
-    add.launch(&stream, 50, list).unwrap();
+    add.run(&stream, &mut tensor, 60, 3);
+    let arguments = list(&mut tensor, 50, 1);
+    add.launch(&stream, 50, arguments).unwrap();
     let host = tensor.data.host().unwrap();
     assert_eq!((host[0], host[50], host[60]), (4, 3, 0));
+    drop(host);
+    // An argument that cannot be passed fails the launch.
+    tensor.rows = 101;
+    for refused in [
+        add.launch(&stream, 10, (&mut tensor, 10u32, 1u32)),
+        add.launch(&stream, 10, list(&mut tensor, 10, 1)),
+    ] {
+        fails!(refused, Error::RangeOutOfBounds { end: 101, .. });
+    }
+    assert_eq!(tensor.data.host().unwrap()[0], 4, "nothing ran");
 }
 
 #[test]
-fn an_argument_that_cannot_be_passed_fails_the_launch() {
-    let (_sim, device, stream) = device();
+fn kernels_tell_what_they_need() {
+    let (_sim, device, _) = device();
     let add = Add::load(&device);
-    let data = UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap();
-    let mut tensor = Tensor { data, rows: 11 };
-    let refused = |outcome: Result<()>| {
-        let error = outcome.unwrap_err();
-        assert!(
-            matches!(error, Error::RangeOutOfBounds { end: 11, .. }),
-            "{error}"
-        );
-    };
-    refused(add.launch(&stream, 10, (&mut tensor, 10u32, 1u32)));
-    let mut list = Arguments::new();
-    list.push(&mut tensor);
-    list.push(10u32);
-    list.push(1u32);
-    refused(add.launch(&stream, 10, list));
-    assert_eq!(tensor.data.host().unwrap()[0], 0, "nothing ran");
+    assert_eq!((add.0.name(), add.0.device().ordinal()), ("add", 0));
+    assert!(!add.0.as_raw().is_null());
+    let most = device.capabilities().shared_bytes_per_block_optin;
+    add.0.allow_shared_bytes(most).unwrap();
+    let more = add.0.allow_shared_bytes(most + 1);
+    fails!(more, Error::LimitExceeded { .. });
 }
 
 #[test]

@@ -4,8 +4,7 @@ use cuda_um::cost::PeerLink;
 use cuda_um::{DeviceBuffer, Devices, Error, Stream, constant};
 use cuda_um_sim::{Fail, Gpu, Sim, Topology};
 use cuda_um_sys::cudaError;
-use cuda_um_testkit::Checked;
-use cuda_um_testkit::{Add, calls, open, simulated_with};
+use cuda_um_testkit::{Add, Checked, calls, fails, open, simulated_with};
 
 /// So many devices, and a stream on each.
 fn machine(count: usize, topology: Topology) -> (Checked, Devices, Vec<Stream>) {
@@ -23,23 +22,22 @@ fn devices_are_of_one_runtime_and_each_is_there_once() {
         panic!("{devices:?}")
     };
     let some = Devices::of([c.clone(), a.clone()]).unwrap();
-    let ordinals: Vec<u32> = some.iter().map(|device| device.ordinal()).collect();
-    assert_eq!(ordinals, [2, 0]);
+    assert!(some.iter().map(|device| device.ordinal()).eq([2, 0]));
     let other = open(&sim).device(1).unwrap();
-    let texts = [
-        Devices::of([]),
-        Devices::of([a.clone(), b.clone(), a.clone()]),
-        Devices::of([a.clone(), other]),
-    ]
-    .map(|refused| refused.unwrap_err().to_string());
-    assert_eq!(
-        texts,
-        [
-            "the list of devices cannot be empty: name at least one device",
-            "the list of devices cannot be one with device 0 twice: name each device once",
-            "a device belongs to another runtime: use objects of one `Runtime`, which has all devices",
-        ]
-    );
+    for (refused, text) in [
+        (Devices::of([]), "the list of devices cannot be empty"),
+        (
+            Devices::of([a.clone(), b.clone(), a.clone()]),
+            "cannot be one with device 0 twice",
+        ),
+        (
+            Devices::of([a.clone(), other]),
+            "a device belongs to another runtime",
+        ),
+    ] {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
     assert_eq!(some.peer_link(a, b), None, "b is not in the list");
     assert_eq!(some.peer_link(a, a), None);
     assert_eq!(some.pairs().count(), 2);
@@ -60,11 +58,9 @@ fn links_are_what_the_machine_has() {
     }
     let (sim, device, _) = simulated_with(|builder| builder.gpu(Gpu::Maxwell).devices(2));
     let devices = Devices::all(device.runtime()).unwrap();
-    assert_eq!(
-        devices.peer_link(&devices[0], &devices[1]),
-        Some(PeerLink::Host)
-    );
-    assert!(!devices.can_access_peer(&devices[0], &devices[1]));
+    let (first, second) = (&devices[0], &devices[1]);
+    assert_eq!(devices.peer_link(first, second), Some(PeerLink::Host));
+    assert!(!devices.can_access_peer(first, second));
     devices.enable_peer_access().unwrap();
     assert_eq!(enabled(&sim), 0);
 }
@@ -78,10 +74,8 @@ fn a_pair_is_enabled_once_for_each_driver() {
     let (sim, devices, _) = machine(3, Topology::NvLink);
     devices.enable_peer_access().unwrap();
     assert_eq!(enabled(&sim), 6);
-    Devices::all(&open(&sim))
-        .unwrap()
-        .enable_peer_access()
-        .unwrap();
+    let again = Devices::all(&open(&sim)).unwrap();
+    again.enable_peer_access().unwrap();
     assert_eq!(enabled(&sim), 6);
 }
 
@@ -95,23 +89,7 @@ fn a_pair_that_other_code_enabled_is_no_error() {
     assert_eq!(theirs, cudaError::cudaSuccess);
     devices.enable_peer_access().unwrap();
     let mut there = DeviceBuffer::<u32>::zeroed(&devices[1], 100).unwrap();
-    Add::load(&devices[0])
-        .launch(&streams[0], 100, (&mut there, 100u32, 3u32))
-        .unwrap();
-    assert_eq!(there.to_vec().unwrap(), [3; 100]);
-}
-
-#[test]
-fn a_kernel_uses_memory_of_another_device_with_peer_access() {
-    let (_sim, devices, streams) = machine(2, Topology::NvLink);
-    let add = Add::load(&devices[0]);
-    let mut there = DeviceBuffer::<u32>::zeroed(&devices[1], 100).unwrap();
-    let launch =
-        |there: &mut DeviceBuffer<u32>| add.launch(&streams[0], 100, (there, 100u32, 3u32));
-    let refused = launch(&mut there).unwrap_err();
-    assert!(matches!(refused, Error::DeviceMismatch { .. }), "{refused}");
-    devices.enable_peer_access().unwrap();
-    launch(&mut there).unwrap();
+    Add::load(&devices[0]).run(&streams[0], &mut there, 100, 3);
     assert_eq!(there.to_vec().unwrap(), [3; 100]);
 }
 
@@ -144,12 +122,11 @@ fn a_call_that_failed_is_made_again() {
     let (sim, devices, _) = machine(3, Topology::NvLink);
     let failure = Fail::call("cudaDeviceEnablePeerAccess").nth(4);
     sim.fail(failure.with(cudaError::cudaErrorTooManyPeers));
-    let error = devices.enable_peer_access().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("device 1 and the memory of device 2"),
-        "{error}"
+    let enabled_now = devices.enable_peer_access();
+    fails!(
+        enabled_now,
+        Error::Call { .. },
+        "device 1 and the memory of device 2"
     );
     assert_eq!(enabled(&sim), 4);
     devices.enable_peer_access().unwrap();
@@ -160,50 +137,33 @@ fn a_call_that_failed_is_made_again() {
 #[test]
 fn a_lost_device_takes_no_other_with_it() {
     for count in [2, 4, 8] {
-        let lost = count as u32 / 2;
+        let lost = count / 2;
         // Not checked for leaks: the memory of the device is lost, too.
         let sim = Sim::builder().devices(count).build().unwrap();
         let devices = Devices::all(&open(&sim)).unwrap();
-        let streams = devices.iter().map(|device| device.create_stream().unwrap());
-        let streams: Vec<Stream> = streams.collect();
         devices.enable_peer_access().unwrap();
-        let adds: Vec<Add> = devices.iter().map(Add::load).collect();
-        let mut shards: Vec<_> = devices
-            .iter()
-            .map(|device| DeviceBuffer::<u32>::zeroed(device, 1000).unwrap())
-            .collect();
-        let each = |shards: &mut [DeviceBuffer<u32>]| -> Vec<cuda_um::Result<()>> {
-            let all = std::iter::zip(&adds, &streams).zip(shards);
-            all.map(|((add, stream), shard)| add.launch(stream, 1000, (shard, 1000u32, 1u32)))
-                .collect()
-        };
-        each(&mut shards)
-            .into_iter()
-            .for_each(|launched| launched.unwrap());
-        for device in &devices {
-            device.synchronize().unwrap();
+        let parts = devices.iter().map(|device| {
+            let shard = DeviceBuffer::<u32>::zeroed(device, 1000).unwrap();
+            (Add::load(device), device.create_stream().unwrap(), shard)
+        });
+        let mut parts: Vec<_> = parts.collect();
+        for (add, stream, shard) in &mut parts {
+            add.run(stream, shard, 1000, 1);
+            stream.device().synchronize().unwrap();
         }
-        sim.lose(lost);
-        for (ordinal, launched) in each(&mut shards).into_iter().enumerate() {
-            match ordinal == lost as usize {
-                false => launched.unwrap(),
-                true => {
-                    let error = launched.unwrap_err();
-                    assert!(error.is_sticky(), "{error}");
-                }
-            }
-        }
-        let error = devices[lost as usize].synchronize().unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("device {lost}:")),
-            "{error}"
-        );
-        for (ordinal, shard) in shards.iter().enumerate() {
+        sim.lose(lost as u32);
+        for (ordinal, (add, stream, shard)) in parts.iter_mut().enumerate() {
+            let launched = add.launch(stream, 1000, (&mut *shard, 1000u32, 1u32));
             let values = shard.to_vec();
-            match ordinal == lost as usize {
-                false => assert_eq!(values.unwrap(), [2; 1000]),
-                true => assert!(values.unwrap_err().is_sticky()),
+            if ordinal == lost {
+                assert!(launched.unwrap_err().is_sticky());
+                assert!(values.unwrap_err().is_sticky());
+            } else {
+                launched.unwrap();
+                assert_eq!(values.unwrap(), [2; 1000]);
             }
         }
+        let error = devices[lost].synchronize().unwrap_err().to_string();
+        assert!(error.contains(&format!("device {lost}:")), "{error}");
     }
 }

@@ -42,6 +42,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Outpu
     future.poll(&mut Context::from_waker(waker))
 }
 
+/// claim 40
 #[test]
 fn a_waker_that_panics_ends_nothing() {
     // The process was aborted, because the waker was called at a place from which a panic cannot unwind.
@@ -111,6 +112,7 @@ impl Wake for Uses {
     }
 }
 
+/// claim 40
 #[test]
 fn a_waker_may_poll_or_drop_the_future() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
@@ -158,6 +160,7 @@ fn is_pending_while_held<F: Future>(paused: PauseGuard, future: Pin<&mut F>) -> 
     is_pending && resume.join().unwrap()
 }
 
+/// claim 40
 #[test]
 fn a_poll_of_a_copy_waits_for_no_work_of_others() {
     // It waited for work that other threads had put on the device's default stream, or for a kernel that used the target.
@@ -201,7 +204,7 @@ impl Drop for PanicsInDrop {
     }
 }
 
-/// As many as the pool has threads: if each ended one, later work would wait for ever.
+/// claim 40: As many as the pool has threads: if each ended one, later work would wait for ever.
 #[test]
 fn a_payload_that_no_future_takes_ends_no_thread() {
     let _watchdog = watch();

@@ -2,14 +2,16 @@
 
 mod streams;
 
-use cuda_um::{DeviceBuffer, ErrorKind, Event, Location, UnifiedBuffer};
+use cuda_um::{
+    DeviceBuffer, Error, Event, Location, PinnedBuffer, RegisteredBuffer, UnifiedBuffer,
+};
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{Add, Told, calls, simulated, simulated_with, unpooled, without_pools};
+use cuda_um_testkit::{Add, Told, calls, fails, simulated, simulated_with, unpooled};
 use std::time::{Duration, Instant};
 
-/// No drop would free it, because the device is never idle.
+/// claim 21: No drop would free it, because the device is never idle.
 #[test]
 fn an_allocation_waits_for_too_much_that_is_to_be_freed() {
     let (sim, device, stream) = unpooled(Gpu::H200);
@@ -29,6 +31,7 @@ fn an_allocation_waits_for_too_much_that_is_to_be_freed() {
     assert_eq!(calls(&sim, "cudaFree"), 6);
 }
 
+/// claim 21
 #[test]
 fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     let (sim, device, stream) = unpooled(Gpu::H200);
@@ -37,10 +40,8 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     let mut memory = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
     device.synchronize().unwrap();
     let held = sim.hold(0);
-    add.launch(&stream, 100, (&mut managed, 100u32, 1u32))
-        .unwrap();
-    add.launch(&stream, 100, (&mut memory, 100u32, 1u32))
-        .unwrap();
+    add.run(&stream, &mut managed, 100, 1);
+    add.run(&stream, &mut memory, 100, 1);
     drop((managed, memory, add));
     // Each of these drops queries the three. If it freed one, it would wait, and this would end the hold.
     let asked = calls(&sim, "cudaEventQuery");
@@ -50,21 +51,16 @@ fn a_drop_in_use_neither_waits_nor_frees_too_early() {
     }
     assert!(calls(&sim, "cudaEventQuery") >= asked + 6);
     assert_eq!(held.ended_by(), None, "a call waited");
-    assert_eq!(
-        (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
-        (0, 0),
-        "in use, so not freed"
-    );
+    let freed = || ["cudaFree", "cuModuleUnload"].map(|name| calls(&sim, name));
+    assert_eq!(freed(), [0, 0], "in use");
     drop(held);
     device.runtime().reclaim().unwrap();
-    assert_eq!(
-        (calls(&sim, "cudaFree"), calls(&sim, "cuModuleUnload")),
-        (8, 1)
-    );
+    assert_eq!(freed(), [8, 1]);
 }
 
+/// claims 24 and 27: The kernel is to run: its uses are noted, and its module stays loaded.
 #[test]
-fn a_module_stays_loaded_for_a_launch_whose_call_says_that_it_failed() {
+fn a_launch_whose_call_says_that_it_failed_is_noted() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
@@ -72,16 +68,18 @@ fn a_module_stays_loaded_for_a_launch_whose_call_says_that_it_failed() {
     let held = sim.hold(0);
     let late = Fail::call("cuLaunchKernel").with(cudaError::cudaErrorUnknown);
     sim.fail(late.after_the_call());
-    add.launch(&stream, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap_err();
+    let launched = add.launch(&stream, 100, (&mut buffer, 100u32, 1u32));
+    assert!(launched.is_err());
     drop(add);
-    assert_eq!(calls(&sim, "cuModuleUnload"), 0, "its kernel is to run");
+    assert_eq!(calls(&sim, "cuModuleUnload"), 0);
+    fails!(buffer.try_host(), Error::Busy { .. });
     drop(held);
     assert_eq!(buffer.host().unwrap()[..], [1; 100]);
     device.runtime().reclaim().unwrap();
     assert_eq!(calls(&sim, "cuModuleUnload"), 1);
 }
 
+/// claim 22
 #[test]
 fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     let (sim, device, stream) = unpooled(Gpu::H200);
@@ -99,8 +97,7 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
         sim.fail(fail.from_then_on());
     }
     drop(buffer);
-    let error = device.runtime().reclaim().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Call, "{error}");
+    fails!(device.runtime().reclaim(), Error::Call { .. });
     assert!(!held.is_over(), "the device still uses it");
     assert_eq!(calls(&sim, "cudaFree"), 0);
     sim.clear_failures();
@@ -112,6 +109,7 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     });
 }
 
+/// claim 21
 #[test]
 fn idle_buffers_are_freed_at_once() {
     let (sim, device, stream) = unpooled(Gpu::H200);
@@ -123,14 +121,10 @@ fn idle_buffers_are_freed_at_once() {
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
     buffer.fill_on(3, &stream).unwrap();
     buffer.close().unwrap();
-    assert_eq!(
-        calls(&sim, "cudaFree"),
-        2,
-        "close waits for the buffer's work"
-    );
+    assert_eq!(calls(&sim, "cudaFree"), 2, "close waits for its work");
 }
 
-/// Found by the model test: `cudaFree` waits for the streams of all devices.
+/// claim 21: Found by the model test: `cudaFree` waits for the streams of all devices.
 #[test]
 fn a_drop_does_not_wait_for_another_device() {
     let (sim, device, _) = simulated_with(|builder| builder.devices(2));
@@ -142,45 +136,26 @@ fn a_drop_does_not_wait_for_another_device() {
     other.synchronize().unwrap();
     let stream = other.create_stream().unwrap();
     let paused = sim.pause();
-    add.launch(&stream, 100, (&mut busy, 100u32, 1u32)).unwrap();
+    add.run(&stream, &mut busy, 100, 1);
     drop(idle);
     assert_eq!(calls(&sim, "cudaFree"), 0, "deferred");
     drop(paused);
     assert_eq!(*busy.host().unwrap(), [1; 100]);
 }
 
-#[test]
-fn work_whose_call_says_that_it_failed_is_noted() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let add = Add::load(&device);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    device.synchronize().unwrap();
-    let paused = sim.pause();
-    // It is still on the stream.
-    let fail = Fail::call("cuLaunchKernel").with(cudaError::cudaErrorInvalidValue);
-    sim.fail(fail.after_the_call());
-    let arguments = (&mut buffer, 100u32, 3u32);
-    assert!(add.launch(&stream, 100, arguments).is_err());
-    let busy = buffer.try_host().map(|guard| guard[0]).unwrap_err();
-    assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
-    drop(paused);
-    assert_eq!(buffer.host().unwrap()[99], 3);
-}
-
+/// claim 1
 #[test]
 fn handles_may_be_used_on_any_thread() {
     fn shared<T: Send + Sync>() {}
     shared::<(cuda_um::Runtime, cuda_um::Device, cuda_um::Stream)>();
-    shared::<(cuda_um::Event, cuda_um::Module, cuda_um::Kernel)>();
+    shared::<(Event, cuda_um::Module, cuda_um::Kernel)>();
     shared::<(UnifiedBuffer<u32>, DeviceBuffer<u32>)>();
-    shared::<(
-        cuda_um::PinnedBuffer<u32>,
-        cuda_um::RegisteredBuffer<'_, u32>,
-    )>();
+    shared::<(PinnedBuffer<u32>, RegisteredBuffer<'_, u32>)>();
     shared::<(cuda_um::View<'_, u32>, cuda_um::ViewMut<'_, u32>)>();
     shared::<(cuda_um::Pool, cuda_um::resource::DriverPool)>();
 }
 
+/// claim 36
 #[test]
 fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_the_time() {
     // Each query about later work recorded the stream's only event again, so earlier work was never seen as done.
@@ -209,8 +184,7 @@ fn work_that_is_done_is_seen_though_later_work_of_the_stream_is_asked_for_all_th
 /// A free waits for all work of the device, and a kernel may wait for what the host does next.
 #[test]
 fn the_host_ends_a_kernel_while_unrelated_memory_is_freed() {
-    let (_sim, device, stream) = simulated(Gpu::H200);
-    without_pools(&device);
+    let (_sim, device, stream) = unpooled(Gpu::H200);
     let _watchdog = watch();
     let (told, other) = (Told::load(&device), device.create_stream().unwrap());
     let [mut used, mut done, mut beside] =

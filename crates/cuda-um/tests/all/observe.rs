@@ -20,15 +20,15 @@ struct Writes {
 
 impl Writes {
     fn write(&self, op: &Op<'_>, end: &str) {
-        let is_of_this_test = op.device().runtime().is_same(self.beside.runtime());
-        let is_own = op.stream().is_some_and(|on| on.id() == self.beside.id());
+        let is_of_this_test = op.device.runtime().is_same(self.beside.runtime());
+        let is_own = op.stream.is_some_and(|on| on.id() == self.beside.id());
         if !is_of_this_test || is_own {
             return;
         }
-        let what = format!("{:?}", op.what());
+        let what = format!("{:?}", op.what);
         let what = what.split([' ', '(']).next().unwrap();
-        let writes = op.parts().iter().any(|part| part.writes());
-        assert!(op.parts().iter().all(|part| part.range() == (0..4000)));
+        let writes = op.parts.iter().any(|part| part.writes());
+        assert!(op.parts.iter().all(|part| part.range() == (0..4000)));
         let line = format!("{what}{}{end}", if writes { " writes" } else { "" });
         self.lines.lock().unwrap().push(line);
     }
@@ -37,27 +37,28 @@ impl Writes {
 impl Observer for Writes {
     fn before(&self, op: &Op<'_>) {
         // Other tests launch beside this one.
-        if !op.device().runtime().is_same(self.beside.runtime()) {
+        if !op.device.runtime().is_same(self.beside.runtime()) {
             return;
         }
         self.write(op, "");
-        if let (What::Launch { .. }, [part]) = (op.what(), op.parts()) {
+        if let (What::Launch { .. }, [part]) = (op.what, op.parts) {
             let mut batch = PrefetchBatch::new();
-            let prefetched = batch.add_part(part).prefetch_on(op.device(), &self.beside);
+            let prefetched = batch.add_part(part).prefetch_on(op.device, &self.beside);
             assert!(prefetched.unwrap().outcome.is_applied());
         }
     }
 
     fn after(&self, told: &Told<'_>) {
-        let end = match (told.error(), told.is_elided()) {
+        let end = match (told.error, told.is_elided) {
             (Some(_), _) => ": failed",
             (None, true) => ": elided",
             (None, false) => ": done",
         };
-        self.write(told.op(), end);
+        self.write(told.op, end);
     }
 }
 
+/// claim 37
 #[test]
 fn an_observer_sees_each_operation_and_may_use_the_library() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -106,7 +107,7 @@ struct Of<F>(Runtime, F);
 
 impl<F: Fn(&Op<'_>, bool) + Send + Sync> Of<F> {
     fn call(&self, op: &Op<'_>, is_over: bool) {
-        if op.device().runtime().is_same(&self.0) {
+        if op.device.runtime().is_same(&self.0) {
             self.1(op, is_over);
         }
     }
@@ -118,7 +119,7 @@ impl<F: Fn(&Op<'_>, bool) + Send + Sync> Observer for Of<F> {
     }
 
     fn after(&self, told: &Told<'_>) {
-        self.call(told.op(), true);
+        self.call(told.op, true);
     }
 }
 
@@ -141,8 +142,8 @@ fn an_observer_may_take_guards_and_write_before_an_operation() {
     let (count, of) = (Arc::clone(&seen), other.id());
     let other = Mutex::new(other);
     let observing = observing(&device, move |op, is_over| {
-        let is_of_data = op.parts().iter().all(|part| part.buffer() != of);
-        if matches!(op.what(), What::Launch { .. }) && is_of_data {
+        let is_of_data = op.parts.iter().all(|part| part.buffer() != of);
+        if matches!(op.what, What::Launch { .. }) && is_of_data {
             let mut other = other.lock().unwrap();
             other.fill_on(1, &beside).unwrap();
             assert_eq!(other.host_mut().unwrap()[7], 1);
@@ -165,7 +166,7 @@ fn an_observer_is_told_of_a_copy_after_the_wait_for_the_callers_memory() {
     let mut data = DeviceBuffer::<u8>::zeroed(&device, 100_000).unwrap();
     device.synchronize().unwrap();
     let observing = observing(&device, |op, is_over| {
-        assert!(!is_over || op.what() != What::Copy, "on purpose");
+        assert!(!is_over || op.what != What::Copy, "on purpose");
     });
     let held = sim.hold(0);
     data.fill_on(7, &stream).unwrap();

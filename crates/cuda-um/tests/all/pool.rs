@@ -1,22 +1,19 @@
-//! The same rules for every pool (`limits`, `order`, `reuse`, `threads`), and the rules of one kind of pool.
+//! The same rules for every pool (`limits`, `order`, `reuse`), and the rules of one kind of pool.
 
-mod any;
 mod default;
 mod driver;
 mod limits;
 mod order;
 mod pinned;
 mod reuse;
-mod threads;
 mod unified;
 
-use any::{AnyPool, Buffer};
-use cuda_um::{
-    Device, ErrorKind, MemoryKind, Pool, PoolOptions, Result, Stream, resource::DriverPool,
+use cuda_um::resource::{DriverPool, MemoryResource, PoolStats};
+use cuda_um::{Device, DeviceBuffer, ErrorKind, MemoryKind, Pool, PoolOptions, Result, Stream};
+use cuda_um_sim::{Builder, Gpu};
+use cuda_um_testkit::{
+    Add, AnyBuffer, Checked, any_buffer, device, each, fails, no_memory_left, simulated_with,
 };
-use cuda_um_sim::{Builder, Fail, Gpu};
-use cuda_um_sys::cudaError;
-use cuda_um_testkit::{Add, Checked, device, no_memory_left, simulated_with};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -41,6 +38,65 @@ const ALL: &[Kind] = &[Unified, Driver, Slabs, Pinned];
 const IN_SLABS: &[Kind] = &[Unified, Slabs, Pinned];
 /// The device writes the first contents, so that no allocation waits.
 const WAITLESS: &[Kind] = &[Unified, Driver, Slabs];
+
+#[derive(Clone, Debug)]
+enum AnyPool {
+    Slabs(Pool),
+    Driver(DriverPool),
+}
+
+impl AnyPool {
+    fn resource(&self) -> &dyn MemoryResource {
+        match self {
+            Self::Slabs(pool) => pool,
+            Self::Driver(pool) => pool,
+        }
+    }
+
+    fn zeroed(&self, len: usize) -> Result<AnyBuffer> {
+        AnyBuffer::zeroed_in(self.resource(), len)
+    }
+
+    fn copy_of(&self, elements: &[u32]) -> AnyBuffer {
+        AnyBuffer::from_slice_in(self.resource(), elements).unwrap()
+    }
+
+    /// Memory with the contents of its former owner; in pinned memory zeros.
+    #[allow(unsafe_code, reason = "the tests check what an allocation does")]
+    fn uninit(&self, len: usize) -> Result<AnyBuffer> {
+        let resource = self.resource();
+        match resource.kind() {
+            MemoryKind::Pinned => self.zeroed(len),
+            // SAFETY: the tests write it first, or read data of the former owner; any bytes are a valid element.
+            kind => Ok(any_buffer!(kind, Buffer => unsafe {
+                Buffer::uninit_in(resource, len)?.assume_init()
+            })),
+        }
+    }
+
+    fn stats(&self) -> PoolStats {
+        match self {
+            Self::Slabs(pool) => pool.stats(),
+            Self::Driver(pool) => pool.stats(),
+        }
+    }
+
+    fn trim(&self) -> usize {
+        match self {
+            Self::Slabs(pool) => pool.trim(),
+            Self::Driver(pool) => pool.trim(),
+        }
+    }
+}
+
+fn address(buffer: &AnyBuffer) -> usize {
+    buffer.view(..).unwrap().as_ptr().addr()
+}
+
+/// Copies to device memory on a stream.
+fn copy(buffer: &AnyBuffer, target: &mut DeviceBuffer<u32>, stream: &Stream) {
+    each!(buffer, buffer => stream.copy(buffer, target)).unwrap();
+}
 
 /// A machine for one kind of pool.
 struct Setup {
@@ -91,13 +147,6 @@ impl Setup {
         cuda_um_testkit::calls(self.sim(), name)
     }
 
-    /// The next call of this function breaks the context.
-    fn break_at(&self, call: &str) {
-        let broken = Fail::call(call).with(cudaError::cudaErrorIllegalAddress);
-        self.sim().fail(broken);
-        self.sim().breaks("an injected error breaks it");
-    }
-
     fn open(&self, options: PoolOptions) -> Result<AnyPool> {
         let slabs = |kind| Pool::new(&self.device, kind, options).map(AnyPool::Slabs);
         match self.kind {
@@ -131,16 +180,16 @@ impl Setup {
     }
 
     /// Enqueues a kernel that adds a number to the first `count` elements.
-    fn add(&self, count: usize, number: u32, buffer: &mut Buffer, stream: &Stream) {
-        let arguments = (buffer.view_mut(), count as u32, number);
-        self.add.launch(stream, count, arguments).unwrap();
+    fn add(&self, count: usize, number: u32, buffer: &mut AnyBuffer, stream: &Stream) {
+        let view = buffer.view_mut(..).unwrap();
+        self.add.run(stream, view, count, number);
     }
 
     /// Drops a buffer of 100 elements with a kernel in progress; a pool in slabs reuses its memory, at this address, next.
     fn leave_in_use(&self, pool: &AnyPool, stream: &Stream) -> usize {
         let mut buffer = pool.zeroed(100).unwrap();
         self.add(100, 1, &mut buffer, stream);
-        buffer.address()
+        address(&buffer)
     }
 
     /// Runs a test, which must leave no memory behind.

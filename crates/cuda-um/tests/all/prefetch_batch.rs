@@ -1,11 +1,10 @@
 //! Many prefetches in few calls.
 
-use cuda_um::{
-    Error, Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer, managed::PrefetchBatch,
-};
+use cuda_um::managed::PrefetchBatch;
+use cuda_um::{Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer};
 use cuda_um_sim::{CudaVersion, Fail, Gpu, Sim};
 use cuda_um_sys::cudaError;
-use cuda_um_testkit::{Add, calls, checked, simulated, simulated_with};
+use cuda_um_testkit::{Add, calls, simulated, simulated_with};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -30,26 +29,20 @@ fn sixty_four_buffers_of_a_pool_take_one_call() {
         buffer.host_mut().unwrap()[0] += index as u32;
     }
     sim.clear_trace();
-    let mut batch = PrefetchBatch::new();
-    buffers.iter().rev().for_each(|buffer| {
-        batch.add(buffer);
-    });
-    assert_eq!(batch.prefetch_on(&device, &stream).unwrap().calls, 1);
-    drop(batch);
-    assert_eq!(prefetches(&sim), 1);
+    let batch = PrefetchBatch::from_iter(buffers.iter().rev());
+    let prefetched = batch.prefetch_on(&device, &stream).unwrap();
+    assert_eq!((prefetched.calls, prefetches(&sim)), (1, 1));
     stream.synchronize().unwrap();
     sim.reset_counters();
     let add = Add::load(&device);
     for buffer in &mut buffers {
-        add.launch(&stream, 16 * KIB, (buffer, (16 * KIB) as u32, 1u32))
-            .unwrap();
+        add.run(&stream, buffer, 16 * KIB, 1);
     }
     stream.synchronize().unwrap();
     assert_eq!(sim.counters().gpu_faults, 0, "all of it was there");
     for (index, buffer) in buffers.iter().enumerate() {
         assert_eq!(buffer.host().unwrap()[0], 2 * index as u32 + 1);
     }
-    drop((buffers, pool));
 }
 
 #[test]
@@ -74,47 +67,28 @@ fn what_does_not_touch_goes_apart() {
         batch.add(pooled[2].view(8 * KIB..8 * KIB).unwrap());
         batch.add(pooled[3].view(100..200).unwrap());
         assert_eq!(batch.len(), 5, "an empty range is none");
-        assert_eq!(
-            batch.prefetch_on(Location::Host, &stream).unwrap().calls,
-            expected
-        );
-        assert_eq!(prefetches(&sim), expected);
+        let prefetched = batch.prefetch_on(Location::Host, &stream).unwrap();
+        assert_eq!((prefetched.calls, prefetches(&sim)), (expected, expected));
     }
 }
 
 #[test]
-fn errors_are_those_of_a_prefetch() {
+fn a_batch_that_failed_is_not_recorded_as_done() {
     let (sim, device, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V13_0));
-    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
-    let other = UnifiedBuffer::<u8>::zeroed(&device, MIB).unwrap();
-    let mut batch = PrefetchBatch::new();
-    assert_eq!(
-        batch.prefetch_on(&device, &stream).unwrap().calls,
-        0,
-        "nothing to do"
-    );
-    batch.add(&buffer);
-    let error = batch.prefetch_on(Location::Device(7), &stream).unwrap_err();
-    assert!(matches!(error, Error::NoSuchDevice { .. }), "{error}");
-    batch.add(&other);
-    other.prefetch_on(Location::Host, &stream).unwrap();
+    let [buffer, other] = [5000, MIB].map(|len| UnifiedBuffer::<u8>::zeroed(&device, len).unwrap());
+    let batch = PrefetchBatch::from_iter([&buffer, &other]);
+    batch.prefetch_on(Location::Host, &stream).unwrap();
     sim.fail(Fail::call("cudaMemPrefetchBatchAsync").with(cudaError::cudaErrorInvalidValue));
-    let error = batch.prefetch_on(&device, &stream).unwrap_err();
+    let error = batch.prefetch_on(&device, &stream).unwrap_err().to_string();
     let text = "cudaMemPrefetchBatchAsync: 1053576 bytes in 2 ranges to device 0: ";
-    assert!(error.to_string().starts_with(text), "{error}");
-    let again = batch.prefetch_on(&device, &stream).unwrap();
-    assert_eq!(
-        again.calls, 1,
-        "the one that failed is not recorded as done"
-    );
+    assert!(error.starts_with(text), "{error}");
+    assert_eq!(batch.prefetch_on(&device, &stream).unwrap().calls, 1);
+    let none = PrefetchBatch::new().prefetch_on(&device, &stream).unwrap();
+    assert_eq!(none.calls, 0, "nothing to do");
 
-    let (_foreign, _, foreign) = checked(Sim::builder());
-    let error = batch.prefetch_on(&device, &foreign).unwrap_err();
-    assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
     let (_old, old, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
-    let mut batch = PrefetchBatch::new();
-    let prefetched = batch.add(&buffer).prefetch_on(Location::Host, &stream);
-    let prefetched = prefetched.unwrap();
+    let batch = PrefetchBatch::from_iter([&buffer]);
+    let prefetched = batch.prefetch_on(Location::Host, &stream).unwrap();
     assert!(prefetched.calls == 0 && !prefetched.outcome.is_applied());
 }

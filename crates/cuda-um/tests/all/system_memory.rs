@@ -56,6 +56,7 @@ fn cuda_neither_allocates_nor_frees_it() {
     });
 }
 
+/// claim 18
 #[test]
 fn a_vector_is_adopted_and_comes_back() {
     on_each(|sim, device, stream| {
@@ -87,6 +88,7 @@ fn a_vector_is_adopted_and_comes_back() {
     });
 }
 
+/// claim 18
 #[test]
 fn a_buffer_that_is_dropped_in_use_is_freed_after_its_work() {
     on_each(|sim, device, stream| {
@@ -174,6 +176,7 @@ fn other_devices_copy_or_refuse() {
     }
 }
 
+/// claim 19
 #[test]
 fn a_file_is_mapped_to_be_read() {
     on_each(|sim, device, stream| {

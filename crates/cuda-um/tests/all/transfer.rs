@@ -238,6 +238,7 @@ fn one_mebibyte_goes_to_an_idle_stream_by_the_driver_and_to_a_busy_one_through_t
     assert_eq!(buffer.to_vec().unwrap()[..1 << 17], source[..1 << 17]);
 }
 
+/// claim 1
 #[test]
 fn a_copy_to_the_device_returns_when_its_source_is_free() {
     let (_sim, device, stream) = simulated(Gpu::H200);
@@ -269,6 +270,7 @@ fn pinned_memory_needs_no_staging() {
     assert!(buffer.to_vec().unwrap() == *guard);
 }
 
+/// claim 25
 #[test]
 fn a_failure_half_way_says_how_far_it_came_and_the_ring_goes_on() {
     let (sim, device, _) = simulated(Gpu::H200);

@@ -7,28 +7,19 @@ mod owned;
 mod parts;
 mod within;
 
-use cuda_um_sim::{Gpu, Sim};
-use cuda_um_testkit::{Checked, checked, device, on_gpu};
+use cuda_um::{Device, Stream};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Checked, machines};
 
-/// The generations of simulated GPUs.
-pub const GPUS: [Gpu; 5] = [
-    Gpu::H200,
-    Gpu::Gh200,
-    Gpu::Pascal,
-    Gpu::Maxwell,
-    Gpu::NoConcurrentAccess,
-];
-
-/// Runs a test on each simulated GPU; if the tests run on a GPU, on that one only.
-pub fn on_each_gpu(test: impl Fn(Option<&Checked>, &cuda_um::Device, &cuda_um::Stream)) {
-    if on_gpu() {
-        let (sim, device, stream) = device();
-        return test(sim.as_ref(), &device, &stream);
-    }
-    for gpu in GPUS {
-        let (sim, device, stream) = checked(Sim::builder().gpu(gpu));
-        test(Some(&sim), &device, &stream);
-    }
+/// The generations of GPUs.
+pub fn everywhere() -> impl Iterator<Item = (Option<Checked>, Device, Stream)> {
+    machines([
+        Gpu::H200,
+        Gpu::Gh200,
+        Gpu::Pascal,
+        Gpu::Maxwell,
+        Gpu::NoConcurrentAccess,
+    ])
 }
 
 /// Runs the body with a new buffer of each kind, with these contents.

@@ -1,4 +1,4 @@
-//! Uninitialised elements become initialised by a cast.
+//! claim 4: Uninitialised elements become initialised by a cast.
 
 use cuda_um::{Result, View};
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! Bytes between fields are not initialised.
+//! claim 4: Bytes between fields are not initialised.
 
 #[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! A slice of memory that was freed.
+//! claim 26: A slice of memory that was freed.
 
 use cuda_um::{Result, UnifiedBuffer};
 

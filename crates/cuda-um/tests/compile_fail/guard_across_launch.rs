@@ -1,4 +1,4 @@
-//! A slice of the host, kept across a launch that writes the buffer.
+//! claim 1: A slice of the host, kept across a launch that writes the buffer.
 
 use cuda_um::{Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! The host writes while a kernel reads.
+//! claim 1: The host writes while a kernel reads.
 
 use cuda_um::{Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! A mutable guard on another thread.
+//! claim 1: A mutable guard on another thread.
 
 use cuda_um::HostMut;
 

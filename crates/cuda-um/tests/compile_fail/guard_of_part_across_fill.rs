@@ -1,4 +1,4 @@
-//! A host guard of a part of a view while a fill writes the view.
+//! claim 1: A host guard of a part of a view while a fill writes the view.
 
 use cuda_um::{Result, Stream, ViewMut};
 

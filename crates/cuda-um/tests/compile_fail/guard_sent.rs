@@ -1,4 +1,4 @@
-//! A guard on another thread.
+//! claim 1: A guard on another thread.
 
 use cuda_um::HostRef;
 

@@ -1,4 +1,4 @@
-//! One buffer as input and output of launches on two threads.
+//! claim 2: One buffer as input and output of launches on two threads.
 
 use cuda_um::{UnifiedBuffer, ViewMut};
 

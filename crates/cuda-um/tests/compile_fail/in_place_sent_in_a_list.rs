@@ -1,4 +1,4 @@
-//! A list of arguments, with one buffer as input and output, on another thread.
+//! claim 2: A list of arguments, with one buffer as input and output, on another thread.
 
 use cuda_um::{UnifiedBuffer, kernel::Arguments};
 

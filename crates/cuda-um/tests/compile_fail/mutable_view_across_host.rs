@@ -1,4 +1,4 @@
-//! The host reads memory that a view will write.
+//! claim 1: The host reads memory that a view will write.
 
 use cuda_um::{Result, UnifiedBuffer};
 

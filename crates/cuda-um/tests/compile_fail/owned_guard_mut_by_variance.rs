@@ -1,4 +1,4 @@
-//! A guard to write without a lifetime of a borrowed buffer, whose lifetime subtyping would remove from the type of the owner.
+//! claim 1: A guard to write without a lifetime of a borrowed buffer, whose lifetime subtyping would remove from the type of the owner.
 
 use cuda_um::{UnifiedBuffer, buffer::HostOwnedMut};
 

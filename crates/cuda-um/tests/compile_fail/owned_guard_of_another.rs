@@ -1,4 +1,4 @@
-//! A guard that borrows from another buffer than the one that it owns.
+//! claim 1: A guard that borrows from another buffer than the one that it owns.
 
 use cuda_um::{Result, UnifiedBuffer, buffer::HostOwned};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One buffer, read and written by one launch.
+//! claim 2: One buffer, read and written by one launch.
 
 use cuda_um::{Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 

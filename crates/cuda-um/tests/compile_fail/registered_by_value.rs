@@ -1,4 +1,4 @@
-//! A buffer of a scope's lifetime by value: swapped with the scope's own, it would take the borrowed memory out of the scope.
+//! claim 17: A buffer of a scope's lifetime by value: swapped with the scope's own, it would take the borrowed memory out of the scope.
 
 use cuda_um::buffer::kind::{Owned, Registered};
 use cuda_um::{Device, RegisteredBuffer, Result};

@@ -1,4 +1,4 @@
-//! A registered buffer for longer than the slice's registration.
+//! claim 17: A registered buffer for longer than the slice's registration.
 
 use cuda_um::{Device, RegisteredBuffer, Result};
 

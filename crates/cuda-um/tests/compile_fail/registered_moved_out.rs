@@ -1,4 +1,4 @@
-//! A registered buffer, taken out of its scope by value.
+//! claim 17: A registered buffer, taken out of its scope by value.
 
 use cuda_um::{Device, RegisteredBuffer, Result};
 

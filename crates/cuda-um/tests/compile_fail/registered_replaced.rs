@@ -1,4 +1,4 @@
-//! A scope's buffer, taken out and replaced by one that owns a vector.
+//! claim 17: A scope's buffer, taken out and replaced by one that owns a vector.
 
 use cuda_um::{Device, RegisteredBuffer, Result};
 

@@ -1,4 +1,4 @@
-//! The buffers of two scopes, swapped: the inner slice would stay registered when its scope is over.
+//! claim 17: The buffers of two scopes, swapped: the inner slice would stay registered when its scope is over.
 
 use cuda_um::{Device, RegisteredBuffer, Result};
 

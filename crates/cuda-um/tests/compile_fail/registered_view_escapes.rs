@@ -1,4 +1,4 @@
-//! A view of a registered buffer that outlives the slice's registration.
+//! claim 17: A view of a registered buffer that outlives the slice's registration.
 
 use cuda_um::{Device, RegisteredBuffer, Result};
 

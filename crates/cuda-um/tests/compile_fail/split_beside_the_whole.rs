@@ -1,4 +1,4 @@
-//! A buffer that is used while its parts are.
+//! claim 2: A buffer that is used while its parts are.
 
 use cuda_um::{Result, Stream, UnifiedBuffer};
 

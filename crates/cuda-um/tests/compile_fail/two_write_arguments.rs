@@ -1,4 +1,4 @@
-//! One buffer, written twice by one launch.
+//! claim 2: One buffer, written twice by one launch.
 
 use cuda_um::{Kernel, LaunchConfig, Result, Stream, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! The host reads memory that nothing initialised.
+//! claim 4: The host reads memory that nothing initialised.
 
 use cuda_um::{Device, Result, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! A buffer that was closed.
+//! claim 26: A buffer that was closed.
 
 use cuda_um::{Result, UnifiedBuffer};
 

@@ -1,4 +1,4 @@
-//! A copy to a view that only reads.
+//! claim 2: A copy to a view that only reads.
 
 use cuda_um::{DeviceBuffer, Result, Stream};
 

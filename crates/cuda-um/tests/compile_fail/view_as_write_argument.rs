@@ -1,4 +1,4 @@
-//! A view that only reads as an argument that a kernel writes.
+//! claim 2: A view that only reads as an argument that a kernel writes.
 
 use cuda_um::{DeviceBuffer, Kernel, LaunchConfig, Result, Stream};
 

@@ -1,4 +1,4 @@
-//! The part of a mutable view that is read while the view is written.
+//! claim 2: The part of a mutable view that is read while the view is written.
 
 use cuda_um::{Result, Stream, ViewMut};
 

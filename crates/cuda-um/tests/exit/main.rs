@@ -127,6 +127,7 @@ fn with_buffers_in_a_static() {
     });
 }
 
+/// claim 16
 #[test]
 fn with_leaked_buffers() {
     ends_well("with_leaked_buffers", || {

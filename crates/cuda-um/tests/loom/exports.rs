@@ -50,6 +50,7 @@ impl Lent {
     }
 }
 
+/// claim 13
 #[test]
 fn work_comes_after_the_fence_of_an_export() {
     model(|| {
@@ -73,6 +74,7 @@ fn work_comes_after_the_fence_of_an_export() {
     });
 }
 
+/// claim 13
 #[test]
 fn work_waits_for_the_device_after_an_export_without_a_fence() {
     model(|| {

@@ -90,6 +90,7 @@ fn an_entry_waits_for_its_work() {
     });
 }
 
+/// claim 32
 #[test]
 fn a_wait_is_not_for_what_is_added_meanwhile() {
     preempted(2, || {
@@ -117,6 +118,7 @@ fn a_wait_is_not_for_what_is_added_meanwhile() {
     });
 }
 
+/// claim 33
 #[test]
 fn a_panic_stops_no_other_entry() {
     preempted(2, || {

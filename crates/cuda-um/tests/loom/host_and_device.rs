@@ -69,6 +69,7 @@ fn touch() {
     assert_eq!(engine(Engine::copies_in_flight), 0, "the device works");
 }
 
+/// claim 6
 #[test]
 fn a_guard_that_waits_has_the_memory_alone() {
     preempted(4, || {
@@ -88,6 +89,7 @@ fn a_guard_that_waits_has_the_memory_alone() {
     });
 }
 
+/// claim 35
 #[test]
 fn a_guard_that_does_not_wait_is_refused_or_has_the_memory_alone() {
     model(|| {
@@ -131,6 +133,7 @@ fn a_guard_comes_after_the_work_of_a_stream_that_is_dropped() {
     });
 }
 
+/// claim 31
 #[test]
 fn a_wait_without_a_guard_is_for_the_turns_that_there_are() {
     model(|| {

@@ -44,6 +44,7 @@ fn enqueue(buffer: &Allocation, stream: &Stream, access: Access, number: usize) 
     stream.submit(&op, |_| work(stream, number)).unwrap();
 }
 
+/// claim 2
 #[test]
 fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
     preempted(3, || {
@@ -71,6 +72,7 @@ fn a_write_comes_after_reads_that_threads_enqueued_at_a_time() {
     });
 }
 
+/// claim 2
 #[test]
 fn a_write_comes_after_a_read_that_was_repeated_beside_another() {
     model(|| {
@@ -89,6 +91,7 @@ fn a_write_comes_after_a_read_that_was_repeated_beside_another() {
     });
 }
 
+/// claim 2
 #[test]
 fn writes_of_two_parts_by_threads_are_both_tracked() {
     model(|| {
@@ -165,6 +168,7 @@ fn reads_that_threads_enqueue_on_one_stream_come_after_the_write() {
     });
 }
 
+/// claim 2
 #[test]
 fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
     model(|| {

@@ -185,6 +185,7 @@ impl Progress {
     }
 }
 
+/// claims 1 and 2
 #[test]
 fn random_sequences_leave_what_the_model_says() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -64,6 +64,7 @@ fn read(slot: u8, how: crate::operation::Reading) -> Operation {
     }
 }
 
+/// claims 1 and 2
 #[test]
 fn the_next_owner_of_a_block_comes_after_held_work() {
     for kind in [UnifiedPool, DevicePool, PinnedPool] {
@@ -107,6 +108,7 @@ fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
     }
 }
 
+/// claim 2
 #[test]
 fn a_ping_pong_over_streams_and_kinds() {
     let copy = |from, to, stream| Copy {

@@ -3,6 +3,7 @@
 use crate::kernels::Kernels;
 use cuda_um::{Device, Devices, Error, ErrorKind, Runtime, Stream};
 use cuda_um_sim::{CudaVersion, Gpu, Leak, Sim};
+use cuda_um_testkit::call::Calls;
 use cuda_um_testkit::{machine, open};
 
 /// A machine for the sequences.
@@ -67,6 +68,10 @@ impl Machine {
             let devices = sides.iter().map(|side| side.device.clone());
             Devices::of(devices).unwrap().enable_peer_access().unwrap();
         }
+        // The caller's device is the same after every call, and no call may take device 0 for it.
+        if let Some(sim) = &sim {
+            sim.table().set_device(sides.len() as i32 - 1).unwrap();
+        }
         let is_poor = |side: &Side| {
             let can = side.device.capabilities();
             !(can.concurrent_managed_access && can.map_host_memory)
@@ -122,6 +127,10 @@ impl Machine {
         let Some(sim) = &self.sim else {
             return Ok(());
         };
+        let current = sim.table().current_device();
+        if current != Ok(self.sides.len() as i32 - 1) {
+            return Err(format!("the thread's device is {current:?}"));
+        }
         sim.clear_trace();
         let mut leaks = sim.leaks();
         leaks.retain(|leak| matches!(leak, Leak::Memory { .. }));

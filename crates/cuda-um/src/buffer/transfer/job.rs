@@ -203,8 +203,8 @@ impl<'a> Job<'a> {
         threads: usize,
         mut put: impl FnMut(&Piece, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let stream = op.device().own_stream()?;
-        let (inner, device) = (stream.inner(), op.device().state());
+        let stream = op.device.own_stream()?;
+        let (inner, device) = (stream.inner(), op.device.state());
         let through_ring = || {
             let transfers = Transfers::of(device);
             let turn = match is_read {

@@ -109,7 +109,7 @@ impl<'a> FileRead<'a> {
             let parts = reads.iter().map(|read| read.target.part(Access::Write));
             parts.collect()
         };
-        Op::new(What::Copy, device, &parts(reads)).run(None, || {
+        Op::new(What::Copy, device, &parts(reads)).tell_if(true, None, || {
             let mut done = 0;
             for pieces in pieces(reads, piece_bytes, threads).chunks(threads * PIECES) {
                 let _calls = Calls::of(CALL)?;

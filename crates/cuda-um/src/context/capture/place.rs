@@ -29,7 +29,7 @@ impl Place {
     ) -> Result<R> {
         let Self { capture, private } = self;
         capture.check_stamps(op)?;
-        let parts = op.parts();
+        let parts = op.parts;
         let slots: SmallVec<[_; 16]> = parts.iter().map(|part| capture.slot_of(part)).collect();
         for (slot, part) in slots.iter().zip(parts) {
             slot.uses.borrow().order(private, part.access)?;

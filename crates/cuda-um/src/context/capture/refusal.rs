@@ -1,24 +1,13 @@
 //! What a capture refuses, before CUDA sees it.
 
-use crate::context::capture::{Capture, current, of};
+use crate::context::capture::{Capture, current};
 use crate::context::device::DeviceState;
-use crate::context::stream::StreamInner;
+use crate::context::op::Op;
 use crate::context::tracked::Part;
+use crate::context::tracker::Access;
 use crate::error::{Error, Result};
+use std::fmt;
 use std::sync::Arc;
-
-/// Refuses a call for a stream of this thread's capture.
-#[inline]
-pub(crate) fn refuse_stream(
-    call: &'static str,
-    reason: &'static str,
-    stream: &Arc<StreamInner>,
-) -> Result<()> {
-    match of(stream)? {
-        None => Ok(()),
-        Some(_) => Err(refused(call, reason)),
-    }
-}
 
 pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
 pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
@@ -60,6 +49,34 @@ impl Capture {
         }
         self.stamp(std::slice::from_ref(part), format_args!("`{call}`"));
         Ok(())
+    }
+
+    /// Marks memory that a call outside of the capture uses: no launch of the graph would repeat that call. A prefetch changes nothing.
+    pub(super) fn stamp(&self, parts: &[Part<'_>], call: impl fmt::Display) {
+        let mut stamps = self.stamps.borrow_mut();
+        for part in parts.iter().filter(|part| part.access != Access::Move) {
+            let stamp = stamps.entry(part.memory.id());
+            stamp.or_insert_with(|| call.to_string());
+        }
+    }
+
+    /// Refuses captured work with memory that has a stamp. There is no graph afterwards, whatever the closure does.
+    pub(super) fn check_stamps(&self, op: &Op<'_>) -> Result<()> {
+        let stamps = self.stamps.borrow();
+        let stamped = |part: &Part<'_>| Some((part.memory.title(), stamps.get(&part.memory.id())?));
+        let Some((title, call)) = op.parts.iter().find_map(stamped) else {
+            return Ok(());
+        };
+        let refuse = || {
+            refused(
+                format_args!("{} with {title}", op.words()),
+                format_args!(
+                    "{call} has used that memory since the capture began, and no launch of the graph repeats that call: make it before the capture, or between launches"
+                ),
+            )
+        };
+        self.fails_with(refuse());
+        Err(refuse())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The order of streams: events that cover the work of a stream, and the waits of other streams for them.
+//! The order of streams: events that cover the work of a stream, and the waits of the host and of other streams for them.
 #![allow(unsafe_code, reason = "passes handles to CUDA")]
 
 use crate::context::event::RawEvent;
@@ -47,8 +47,64 @@ impl Tails {
 }
 
 impl StreamInner {
+    /// Waits for all work of the stream; for the whole device, if the work is not known.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let seq = self.submitted();
+        match self.is_unknown {
+            true => self.api().device_synchronize(self.ordinal())?,
+            // SAFETY: the stream is live as long as `self`.
+            false => unsafe { self.api().stream_synchronize(self.ordinal(), self.raw()) }?,
+        }
+        self.completed_to(seq);
+        Ok(())
+    }
+
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        if self.is_unknown {
+            return Ok(self.is_known_idle());
+        }
+        let seq = self.submitted();
+        let idle = self.raw.is_idle()?;
+        if idle {
+            self.completed_to(seq);
+        }
+        Ok(idle)
+    }
+
+    pub(crate) fn wait_for(&self, seq: u64) -> Result<()> {
+        if self.is_known_done(seq) {
+            return Ok(());
+        }
+        // If no work was enqueued after it, no event is needed.
+        if seq == self.submitted() || self.is_unknown {
+            return self.synchronize();
+        }
+        let (covers, event) = self.cover(seq)?;
+        event.wait()?;
+        self.completed_to(covers);
+        Ok(())
+    }
+
+    /// Returns true if the work up to `seq` is done. Does not wait.
+    pub(crate) fn is_done(&self, seq: u64) -> Result<bool> {
+        if self.is_known_done(seq) {
+            return Ok(true);
+        }
+        if self.is_unknown {
+            return Ok(false);
+        }
+        let (covers, event) = self.cover(seq)?;
+        let done = event.is_complete()?;
+        if done {
+            self.completed_to(covers);
+        } else {
+            self.ask_kept(covers)?;
+        }
+        Ok(done)
+    }
+
     /// Queries the first event, if it is older than `than`. If it is complete, the next one is kept.
-    pub(super) fn ask_kept(&self, than: u64) -> Result<()> {
+    fn ask_kept(&self, than: u64) -> Result<()> {
         let (covers, event) = match self.tails.lock().0.front() {
             Some(first) if first.covers < than => (first.covers, Arc::clone(&first.event)),
             _ => return Ok(()),
@@ -99,7 +155,7 @@ impl StreamInner {
     }
 
     /// An event that covers at least the work up to `seq`, and the number of the last work that it covers.
-    pub(super) fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
+    fn cover(&self, seq: u64) -> Result<(u64, Arc<RawEvent>)> {
         let mut tails = self.tails.lock();
         match tails.covering(seq) {
             Some(known) => Ok(known),

@@ -134,6 +134,7 @@ impl Buffers {
     }
 }
 
+/// claim 5
 #[test]
 fn what_is_joined_is_what_was_asked_for() {
     let sim = Sim::builder().build().unwrap();

@@ -33,8 +33,6 @@ impl Allocation {
         let block = self.block_now();
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
         let freed = unsafe { self.owner.free(&block) };
-        let (buffer, bytes) = (self.id, self.bytes());
-        crate::telemetry::debug!(buffer, bytes, "free");
         if self.traits().is_imported {
             self.state().reclaim.poll_few(Which::All);
         }

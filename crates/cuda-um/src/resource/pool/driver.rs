@@ -20,7 +20,6 @@ use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cuda_um_sys::{RuntimeVersion, cudaMemAllocationType, cudaMemPool_t, cudaMemPoolAttr};
-use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -169,7 +168,7 @@ struct Driver {
     /// The device's default stream.
     stream: Stream,
     options: PoolOptions,
-    raw: ManuallyDrop<Owned<MemPool>>,
+    raw: Owned<MemPool>,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
     /// The number of buffers.
@@ -213,7 +212,7 @@ impl Driver {
             },
             stream,
             options,
-            raw: ManuallyDrop::new(raw),
+            raw,
             managed_limit,
             buffers: AtomicUsize::new(0),
             has_given: AtomicBool::new(false),
@@ -260,7 +259,10 @@ impl Driver {
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
     fn op(&self) -> Op<'_> {
         let op = Op::new(What::Allocate, &self.device, &[]);
-        op.untold().in_capture(InCapture::Ignores)
+        Op {
+            is_told: false,
+            ..op.in_capture(InCapture::Ignores)
+        }
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
@@ -390,7 +392,7 @@ impl Owner for Driver {
 
     /// Enqueues the free after the uses.
     unsafe fn release(&self, released: Released<'_>) {
-        let (buffer, bytes) = (released.buffer, released.block.bytes);
+        let buffer = released.buffer;
         let mut is_ordered = false;
         let enqueued = self.stream.submit(&self.op(), |stream| {
             for used in &released.uses.before(Access::Write) {
@@ -402,16 +404,12 @@ impl Owner for Driver {
             unsafe { api.free_async(ordinal, released.block.address.host, stream) }
         });
         match enqueued {
-            Ok(()) => {
-                self.discharge(&released.block);
-                crate::telemetry::debug!(buffer, bytes, "free in order");
-            }
+            Ok(()) => self.discharge(&released.block),
             // CUDA refused the free. The memory may or may not be freed, so it stays counted.
             Err(error) if is_ordered => {
                 crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
             }
-            Err(error) => {
-                crate::telemetry::debug!(buffer, %error, "not freed in order");
+            Err(_) => {
                 // SAFETY: guaranteed by the caller; nothing was freed.
                 unsafe { released.free_when_idle() };
             }
@@ -421,34 +419,32 @@ impl Owner for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let is_over = fork::is_over();
-        let has_given = !is_over && self.has_given.load(Ordering::Acquire);
-        let is_theirs = has_given && {
-            let (api, ordinal, pool) = self.call();
-            // SAFETY: the pool is live; the attribute has 64 bits.
-            !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0))
-        };
-        // SAFETY: the handle is not used again.
-        let raw = unsafe { ManuallyDrop::take(&mut self.raw) };
-        if is_over {
-            // Then the drop of the handle does nothing, either.
-            return;
-        }
-        if is_theirs {
-            // The other owners free memory of this pool later, so it stays.
-            drop(raw.kept());
-            return;
-        }
-        let stream = Arc::clone(self.stream.inner());
-        let seq = stream.submitted();
-        // Memory whose frees are pending could not be released, so the frees are waited for.
-        let mut frees = smallvec::smallvec![Use { stream, seq }];
-        if has_given {
-            // The other owners' frees may be enqueued on any stream.
-            let stream = StreamInner::unknown(&self.traits.device);
-            let seq = stream.number();
-            frees.push(Use { stream, seq });
-        }
-        self.device.destroy_after(frees, raw);
+        fork::released(|| {
+            let has_given = self.has_given.load(Ordering::Acquire);
+            let is_theirs = has_given && {
+                let (api, ordinal, pool) = self.call();
+                // SAFETY: the pool is live; the attribute has 64 bits.
+                !matches!(unsafe { api.mem_pool_get(ordinal, pool, USED) }, Ok(0))
+            };
+            let raw = self.raw.take();
+            if is_theirs {
+                // The other owners free memory of this pool later, so it stays.
+                drop(raw.kept());
+                return;
+            }
+            self.device.destroy_after(raw, || {
+                let stream = Arc::clone(self.stream.inner());
+                let seq = stream.submitted();
+                // Memory whose frees are pending could not be released, so the frees are waited for.
+                let mut frees = smallvec::smallvec![Use { stream, seq }];
+                if has_given {
+                    // The other owners' frees may be enqueued on any stream.
+                    let stream = StreamInner::unknown(&self.traits.device);
+                    let seq = stream.number();
+                    frees.push(Use { stream, seq });
+                }
+                frees
+            });
+        });
     }
 }

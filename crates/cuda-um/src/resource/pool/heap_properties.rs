@@ -50,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// claims 3 and 5
 #[test]
 fn the_heap_is_what_a_list_of_blocks_says() {
     let sim = Sim::builder().build().unwrap();

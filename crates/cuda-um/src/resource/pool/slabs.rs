@@ -131,8 +131,6 @@ impl Owner for Home {
         let (block, uses) = (released.block, released.uses.into_left());
         self.pool
             .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
-        let (buffer, bytes) = (released.buffer, block.bytes);
-        crate::telemetry::debug!(buffer, bytes, "back to the pool");
     }
 }
 

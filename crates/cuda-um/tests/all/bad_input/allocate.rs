@@ -11,6 +11,7 @@ const MOST: usize = isize::MAX as usize / 4;
 const BEYOND: usize = (65 << 20) / 4;
 const OPTIONS: fn() -> UnifiedOptions = UnifiedOptions::default;
 
+/// claim 5
 #[test]
 fn more_than_can_be_addressed() {
     run(cases! {

@@ -1,7 +1,7 @@
 //! Objects of another device or another runtime.
 
 use crate::bad_input::world::{cases, run};
-use cuda_um::{Event, LaunchConfig, Location, managed::PrefetchBatch};
+use cuda_um::{DeviceBuffer, Event, LaunchConfig, Location, managed::PrefetchBatch};
 
 macro_rules! streams {
     ($($name:literal $buffer:ident),*) => {$(
@@ -14,11 +14,13 @@ macro_rules! streams {
     )*};
 }
 
+/// claim 28
 #[test]
 fn fills_on_streams_of_another_runtime() {
     streams!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" mapped);
 }
 
+/// claim 28
 #[test]
 fn copies_between_runtimes() {
     run(cases! {
@@ -28,6 +30,12 @@ fn copies_between_runtimes() {
             => InvalidArgument, ["the buffer belongs to another runtime"];
         "Stream::copy", "a source of another runtime": |w| w.stream.copy(&w.of_other, &mut w.unified)
             => InvalidArgument, ["the buffer belongs to another runtime"];
+        "Stream::copy", "a target of another runtime": |w| w.stream.copy(&w.unified, &mut w.of_other)
+            => InvalidArgument, ["the buffer belongs to another runtime"];
+        "Stream::copy_range", "no elements, on a stream of another runtime": |w| w.other.1.copy_range(&w.unified, 3..3, &mut w.on_device, 0)
+            => InvalidArgument, ["the buffer belongs to another runtime"];
+        "DeviceBuffer::fill", "no elements, on a stream of another runtime": |w| DeviceBuffer::<u32>::zeroed(&w.device, 0)?.fill_on(1, &w.other.1)
+            => InvalidArgument, ["belongs to another runtime"];
     });
 }
 
@@ -37,6 +45,8 @@ fn moves_on_streams_of_another_runtime() {
         "UnifiedBuffer::prefetch_on", "a stream of another runtime": |w| w.unified.prefetch_on(Location::Host, &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
         "View::prefetch_on", "a stream of another runtime": |w| w.unified.view(1..5)?.prefetch_on(Location::Device(0), &w.other.1)
+            => InvalidArgument, ["belongs to another runtime"];
+        "View::prefetch_on", "no elements, on a stream of another runtime": |w| w.unified.view(3..3)?.prefetch_on(Location::Host, &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
         "PrefetchBatch::prefetch_on", "a stream of another runtime": |w| {
             let mut batch = PrefetchBatch::new();
@@ -67,6 +77,7 @@ fn events_and_times() {
     });
 }
 
+/// claim 28
 #[test]
 fn launches() {
     run(cases! {
@@ -78,6 +89,8 @@ fn launches() {
             => InvalidArgument, ["a buffer of the launch belongs to device 1, not to device 0"];
         "Kernel::launch", "a buffer of another runtime": |w| w.add.launch(&w.stream, 10, (&mut w.of_other, 10u32, 1u32))
             => InvalidArgument, ["the buffer belongs to another runtime"];
+        "GraphExec::launch", "a stream of another runtime": |w| w.stream.capture(|_| Ok(()))?.instantiate()?.launch(&w.other.1, ())
+            => InvalidArgument, ["belongs to another runtime"];
         "Kernel::launch", "no blocks": |w| launch(w, [0, 1, 1], [32, 1, 1], 0)
             => InvalidArgument, ["grid x cannot be 0"];
         "Kernel::launch", "no threads": |w| launch(w, [1, 1, 1], [32, 0, 1], 0)

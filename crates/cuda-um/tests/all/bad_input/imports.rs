@@ -3,8 +3,9 @@
 
 use crate::bad_input::world::{World, cases, run};
 use cuda_um::{
-    DeviceBuffer, MemoryKind, PinnedBuffer, PoolOptions, Result, UnifiedBuffer, buffer::Exported,
-    resource::DriverPool,
+    DeviceBuffer, MemoryKind, PinnedBuffer, PoolOptions, Result, UnifiedBuffer,
+    buffer::Exported,
+    resource::{DeviceMemory, DriverPool},
 };
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -21,6 +22,16 @@ fn read_only(world: &World) -> Result<UnifiedBuffer<u32>> {
     import.map(UnifiedBuffer::read_only)
 }
 
+/// An import of so many elements of an allocation of 1,000, from this byte on.
+fn of_allocation(world: &World, byte: usize, len: usize) -> Result<()> {
+    let theirs = DeviceBuffer::<u32>::zeroed_in(&DeviceMemory::new(&world.device), 1000)?;
+    world.device.synchronize()?;
+    let address = at(theirs.as_ptr().wrapping_byte_add(byte));
+    // SAFETY: it is refused.
+    unsafe { DeviceBuffer::from_foreign(&world.device, address, len, ()) }.map(drop)
+}
+
+/// claim 9
 #[test]
 fn streams_and_memory_that_cannot_be_imported() {
     run(cases! {
@@ -44,6 +55,26 @@ fn streams_and_memory_that_cannot_be_imported() {
             // SAFETY: it is refused.
             unsafe { PinnedBuffer::from_foreign(&w.device, address, 4, ()) }
         } => InvalidArgument, ["memory that CUDA does not know", "pinned memory"];
+        "Device::adopt_stream", "a destroyed stream": |w| {
+            let gone = w.device.create_stream()?.as_raw();
+            // SAFETY: the simulator notices it.
+            unsafe { w.device.adopt_stream(gone, ()) }
+        } => InvalidArgument, ["a live stream of the primary context of device 0"];
+        "DeviceBuffer::from_foreign", "an element more than the allocation has": |w| of_allocation(w, 0, 1001)
+            => InvalidArgument, ["4004 bytes long", "4000 bytes there"];
+        "DeviceBuffer::from_foreign", "an element more than the rest of the allocation has": |w| of_allocation(w, 4, 1000)
+            => InvalidArgument, ["4000 bytes long", "3996 bytes there"];
+        "DeviceBuffer::from_foreign", "an address that is not aligned": |w| of_allocation(w, 2, 4)
+            => InvalidArgument, ["multiples of 4"];
+        "DeviceBuffer::from_foreign", "more than can be addressed": |w| of_allocation(w, 0, usize::MAX / 2)
+            => InvalidArgument, ["elements of 4 bytes"];
+        "DeviceBuffer::from_foreign", "freed memory": |w| {
+            let freed = DeviceBuffer::<u32>::zeroed_in(&DeviceMemory::new(&w.device), 10)?;
+            let address = at(freed.as_ptr());
+            freed.close()?;
+            // SAFETY: it is refused.
+            unsafe { DeviceBuffer::from_foreign(&w.device, address, 10, ()) }
+        } => InvalidArgument, ["memory that CUDA does not know"];
         "UnifiedBuffer::from_foreign", "a longer range than the allocation": |w| {
             let address = at(w.unified.as_ptr());
             // SAFETY: it is refused.

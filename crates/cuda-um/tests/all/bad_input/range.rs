@@ -84,11 +84,13 @@ macro_rules! of_kinds {
     )*};
 }
 
+/// claim 5
 #[test]
 fn parts_of_buffers() {
     of_kinds!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" pooled);
 }
 
+/// claim 5
 #[test]
 fn parts_of_views() {
     ranges(&[
@@ -112,6 +114,7 @@ fn parts_of_views() {
     ]);
 }
 
+/// claim 5
 #[test]
 fn copies_of_parts() {
     ranges(&[("Stream::copy_range", |w, range| {

@@ -4,6 +4,7 @@ use crate::bad_input::world::{cases, run};
 use cuda_um::{Advice, Location};
 use pollster::block_on;
 
+/// claim 5
 #[test]
 fn casts_that_do_not_fit() {
     run(cases! {

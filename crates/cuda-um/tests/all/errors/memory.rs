@@ -2,104 +2,65 @@
 
 use super::*;
 
-#[test]
-fn out_of_memory_says_how_much() {
-    let (_sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
-    let error = DeviceBuffer::<u8>::zeroed(&device, 65 * MIB).unwrap_err();
-    let Error::OutOfMemory {
-        call,
-        requested_bytes,
-        free_bytes,
-        total_bytes,
-        ..
-    } = error
-    else {
-        panic!("{error}")
-    };
-    assert_eq!(
-        (call, requested_bytes, total_bytes),
-        ("cudaMalloc", 65 * MIB, 64 * MIB)
-    );
-    assert!(free_bytes <= total_bytes && free_bytes > 0);
-    assert!(
-        DeviceBuffer::<u8>::zeroed(&device, 16 * MIB).is_ok(),
-        "a smaller one still works"
-    );
+/// Allocates so much managed memory, and frees it.
+fn managed(device: &Device, bytes: usize, options: UnifiedOptions) -> Result<()> {
+    UnifiedBuffer::<u8>::uninit_with(device, bytes, options)?.close()
+}
+
+fn free_bytes(device: &Device) -> usize {
+    device.memory_info().unwrap().free_bytes
 }
 
 #[test]
 fn oversubscription_must_be_asked_for() {
     let (sim, device, _) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
-    let error = UnifiedBuffer::<u8>::zeroed(&device, 65 * MIB).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-    let text = error.to_string();
-    assert!(
-        text.contains(
-            "(0 bytes of managed memory live there), which needs Oversubscription::Allowed"
-        ),
-        "{text}"
-    );
-    assert_eq!(calls(&sim, "cudaMallocManaged"), 0, "CUDA was not asked");
-
-    let free = device.memory_info().unwrap().free_bytes;
     let options = UnifiedOptions::default();
-    let all = UnifiedBuffer::<u8>::uninit_with(&device, free, options).unwrap();
-    all.close().unwrap();
+    let refused = |bytes| fails!(managed(&device, bytes, options), Error::OutOfMemory { .. });
+    let text = refused(65 * MIB);
+    let why = "(0 bytes of managed memory live there), which needs Oversubscription::Allowed";
+    assert!(text.contains(why), "{text}");
+    assert_eq!(calls(&sim, "cudaMallocManaged"), 0, "CUDA was not asked");
+    let free = free_bytes(&device);
+    managed(&device, free, options).unwrap();
+    refused(free + 1);
     let taken = DeviceBuffer::<u8>::zeroed(&device, MIB).unwrap();
-    let error = UnifiedBuffer::<u8>::uninit_with(&device, free, options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     // The memory in use is not managed.
-    let text = error.to_string();
+    let text = refused(free);
     assert!(text.contains(" bytes of it are in use), which"), "{text}");
     taken.close().unwrap();
     device.trim();
-    let error = UnifiedBuffer::<u8>::uninit_with(&device, free + 1, options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-
-    // Each of the two fits, but not both together: the second is refused, although no page may be resident yet.
+    // Each of two fits, but not both together, although no page may be resident yet.
     let first = UnifiedBuffer::<u8>::uninit_with(&device, 40 * MIB, options).unwrap();
-    let error = UnifiedBuffer::<u8>::uninit_with(&device, 40 * MIB, options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    refused(40 * MIB);
     first.close().unwrap();
-    UnifiedBuffer::<u8>::uninit_with(&device, 40 * MIB, options)
-        .unwrap()
-        .close()
-        .unwrap();
-
+    managed(&device, 40 * MIB, options).unwrap();
     let allowed = options.oversubscription(Oversubscription::Allowed);
-    UnifiedBuffer::<u8>::zeroed_with(&device, 80 * MIB, allowed)
-        .unwrap()
-        .close()
-        .unwrap();
+    managed(&device, 80 * MIB, allowed).unwrap();
 }
 
 #[test]
 fn no_resource_gives_more_managed_memory_than_is_free() {
     // Managed pools of the driver need CUDA 13.0.
-    let sized = |builder: Builder| builder.total_memory_bytes(64 << 20);
-    let (_sim, device, _) = simulated_with(|builder| {
-        sized(builder)
-            .gpu(Gpu::H200)
-            .cuda(cuda_um_sim::CudaVersion::V13_0)
-    });
+    let sized = |builder: Builder| {
+        builder
+            .total_memory_bytes(64 << 20)
+            .cuda(CudaVersion::V13_0)
+    };
+    let (_sim, device, _) = simulated_with(sized);
     let _others = DeviceBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
-    let free = device.memory_info().unwrap().free_bytes;
+    let free = free_bytes(&device);
     let (kind, options) = (MemoryKind::Managed, PoolOptions::default());
-    let pool = Pool::new(&device, kind, options).unwrap();
     let driver_pool = DriverPool::new(&device, kind, options).unwrap();
     let allowed = options.oversubscription(Oversubscription::Allowed);
     let of_all = DriverPool::new(&device, kind, allowed).unwrap();
-    let resources: [(&str, &dyn MemoryResource); 3] = [
-        ("alone", &ManagedMemory::new(&device)),
-        ("pool", &pool),
-        ("driver pool", &driver_pool),
+    let resources: [&dyn MemoryResource; 3] = [
+        &ManagedMemory::new(&device),
+        &Pool::new(&device, kind, options).unwrap(),
+        &driver_pool,
     ];
-    for (name, resource) in resources {
-        let error = UnifiedBuffer::<u8>::uninit_in(resource, free + MIB).unwrap_err();
-        let Error::OutOfMemory { free_bytes, .. } = error else {
-            panic!("{name}: {error}")
-        };
-        assert_eq!(free_bytes, free, "{name}");
+    for resource in resources {
+        let refused = UnifiedBuffer::<u8>::uninit_in(resource, free + MIB);
+        fails!(refused, Error::OutOfMemory { free_bytes, .. } if free_bytes == free);
     }
     let most = UnifiedBuffer::<u8>::uninit_in(&driver_pool, free / MIB * MIB).unwrap();
     most.close().unwrap();
@@ -114,19 +75,16 @@ fn what_the_operating_system_caches_is_free_on_an_integrated_device() {
     };
     // An eighth is reserved. What the cache has can be reclaimed, less a 32nd of the memory.
     let (sim, device, _) = sized(Gpu::Gb10);
-    let info = device.memory_info().unwrap();
-    assert_eq!(info.free_bytes, (1024 - 128 - 32) * MIB);
-    let managed = UnifiedOptions::default().placement(Placement::Managed);
-    let all = UnifiedBuffer::<u8>::uninit_with(&device, 700 * MIB, managed).unwrap();
-    all.close().unwrap();
+    let free = free_bytes(&device);
+    assert_eq!(free, (1024 - 128 - 32) * MIB);
+    let options = UnifiedOptions::default().placement(Placement::Managed);
+    managed(&device, 700 * MIB, options).unwrap();
     let driver_pool = DriverPool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap();
     let all = DeviceBuffer::<u8>::uninit_in(&driver_pool, 700 * MIB).unwrap();
     all.close().unwrap();
     driver_pool.trim();
-    DeviceBuffer::<u8>::uninit(&device, 700 * MIB)
-        .unwrap()
-        .close()
-        .unwrap();
+    let all = DeviceBuffer::<u8>::uninit(&device, 700 * MIB).unwrap();
+    all.close().unwrap();
     device.trim();
 
     // Full of device memory, the machine would hang.
@@ -137,54 +95,27 @@ fn what_the_operating_system_caches_is_free_on_an_integrated_device() {
         DeviceBuffer::<u8>::uninit_in(&alone, 880 * MIB),
         DeviceBuffer::<u8>::uninit_in(&driver_pool, 880 * MIB),
     ] {
-        let error = refused.unwrap_err();
-        let Error::OutOfMemory { free_bytes, .. } = error else {
-            panic!("{error}")
-        };
-        assert_eq!(free_bytes, info.free_bytes, "{error}");
-        let text = error.to_string();
-        assert!(
-            text.contains("device memory on device 0, not alloc"),
-            "{text}"
+        fails!(
+            refused,
+            Error::OutOfMemory { free_bytes, .. } if free_bytes == free,
+            "device memory on device 0, not alloc",
+            "Oversubscription::Allowed"
         );
-        assert!(text.contains("Oversubscription::Allowed"), "{text}");
     }
     assert_eq!(calls(&sim, "cudaMalloc"), 0, "CUDA was not asked");
     let allowed = alone.oversubscription(Oversubscription::Allowed);
     let all = DeviceBuffer::<u8>::uninit_in(&allowed, 880 * MIB).unwrap();
     // The larger of the two: cudaMemGetInfo has nothing free.
-    assert_eq!(device.memory_info().unwrap().free_bytes, 0);
+    assert_eq!(free_bytes(&device), 0);
     all.close().unwrap();
 
     let (sim, device, _) = sized(Gpu::H200);
     sim.clear_trace();
-    let free = device.memory_info().unwrap().free_bytes;
-    assert_eq!(
-        (free, sim.trace().len()),
-        (896 * MIB, 1),
-        "{:?}",
-        sim.trace()
-    );
-    DeviceBuffer::<u8>::uninit_in(&DeviceMemory::new(&device), free)
-        .unwrap()
-        .close()
-        .unwrap();
+    let free = free_bytes(&device);
+    assert_eq!((free, sim.trace().len()), (896 * MIB, 1));
+    let all = DeviceBuffer::<u8>::uninit_in(&DeviceMemory::new(&device), free).unwrap();
+    all.close().unwrap();
     assert_eq!(calls(&sim, "cudaMemGetInfo"), 1, "it was not asked again");
-}
-
-#[test]
-fn memory_on_its_way_back_is_waited_for() {
-    let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
-    let add = Add::load(&device);
-    let mut large = DeviceBuffer::<u32>::zeroed(&device, 10 * MIB).unwrap();
-    let paused = sim.pause();
-    add.launch(&stream, 100, (&mut large, 100u32, 1u32))
-        .unwrap();
-    drop(large);
-    let resume = std::thread::spawn(move || drop(paused));
-    let again = DeviceBuffer::<u32>::zeroed(&device, 10 * MIB);
-    resume.join().unwrap();
-    again.unwrap().close().unwrap();
 }
 
 /// CUDA refuses the first try of both. Neither thread gets that error.
@@ -211,39 +142,7 @@ fn several_threads_wait_for_memory_on_its_way_back() {
     });
 }
 
-#[test]
-fn a_failed_allocation_leaves_nothing_behind() {
-    for call in [
-        "cudaMallocManaged",
-        "cudaMemPrefetchAsync",
-        "cudaMemsetAsync",
-    ] {
-        let (sim, device, _) = unpooled(Gpu::H200);
-        fail(&sim, call);
-        assert!(
-            UnifiedBuffer::<u8>::zeroed(&device, 5000).is_err(),
-            "{call}"
-        );
-        device.runtime().reclaim().unwrap();
-        assert_eq!(
-            calls(&sim, "cudaFree"),
-            usize::from(call != "cudaMallocManaged"),
-            "{call}"
-        );
-    }
-    for call in ["cudaHostAlloc", "cudaHostGetDevicePointer"] {
-        let (sim, device, _) = unpooled(Gpu::H200);
-        sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
-        assert!(PinnedBuffer::<u8>::zeroed(&device, 5000).is_err(), "{call}");
-        device.runtime().reclaim().unwrap();
-        assert_eq!(
-            calls(&sim, "cudaFreeHost"),
-            usize::from(call != "cudaHostAlloc"),
-            "{call}"
-        );
-    }
-}
-
+/// claim 23
 #[test]
 fn what_a_deferred_free_met_is_told() {
     let (sim, device, stream) = unpooled(Gpu::H200);
@@ -261,33 +160,24 @@ fn what_a_deferred_free_met_is_told() {
     device.runtime().reclaim().unwrap();
 }
 
+/// claim 23
 #[test]
 fn close_tells_that_memory_could_not_be_freed() {
     let (sim, device, _) = unpooled(Gpu::H200);
-    let unified = UnifiedBuffer::<u8>::zeroed(&device, 100).unwrap();
-    let memory = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
-    let pinned = PinnedBuffer::<u8>::zeroed(&device, 100).unwrap();
-    device.synchronize().unwrap();
-    let refuse = |call| {
-        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
-        sim.fail(fail);
-    };
-    refuse("cudaFree");
-    let unified = unified.close().unwrap_err();
-    refuse("cudaFree");
-    let memory = memory.close().unwrap_err();
-    refuse("cudaFreeHost");
-    let pinned = pinned.close().unwrap_err();
+    for (kind, call) in [
+        (MemoryKind::Managed, "cudaFree"),
+        (MemoryKind::Device, "cudaFree"),
+        (MemoryKind::Pinned, "cudaFreeHost"),
+    ] {
+        let buffer = any_buffer!(kind, Buffer => Buffer::zeroed(&device, 25).unwrap());
+        device.synchronize().unwrap();
+        fail(&sim, call);
+        let error = buffer.close().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{call}: ")), "{error}");
+    }
     sim.leaves(3, "their frees are refused", |leak| {
         matches!(leak, Leak::Memory { bytes: 100, .. })
     });
-    for (error, call) in [
-        (unified, "cudaFree: "),
-        (memory, "cudaFree: "),
-        (pinned, "cudaFreeHost: "),
-    ] {
-        assert!(error.to_string().starts_with(call), "{call}{error}");
-    }
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Exports, with and without fences.
 
-use cuda_um::{
-    DeviceBuffer, Error, PinnedBuffer, Placement, Stream, UnifiedBuffer, UnifiedOptions, sys,
-};
+use cuda_um::{DeviceBuffer, Error, PinnedBuffer, Stream, UnifiedBuffer, sys};
 use cuda_um_sim::{Gpu, Leak, Sim};
 use cuda_um_testkit::{calls, device, on, open_with, simulated, simulated_with};
 use std::ffi::c_void;
@@ -75,7 +73,7 @@ fn each_kind_can_be_exported_to_be_read() {
     }
 }
 
-/// What the other library does is not known: a wait for the device is the only one that is enough.
+/// claim 13: What the other library does is not known: a wait for the device is the only one that is enough.
 #[test]
 fn guards_wait_for_the_device_while_an_export_for_writes_lives() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -119,7 +117,7 @@ unsafe extern "C" fn synchronize() -> sys::cudaError_t {
     code
 }
 
-/// The wait is over, and the work of the other library is not: the next use waits once more.
+/// claim 13: The wait is over, and the work of the other library is not: the next use waits once more.
 #[test]
 fn an_export_that_ends_during_a_wait_is_waited_for_again() {
     let (sim, ..) = simulated(Gpu::H200);
@@ -233,7 +231,7 @@ fn a_fence_is_a_stream() {
     }
 }
 
-/// The memory does not go to its next owner while the other library may use it.
+/// claim 13: The memory does not go to its next owner while the other library may use it.
 #[test]
 fn memory_of_a_pool_is_not_reused_before_unknown_work_is_over() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -259,42 +257,6 @@ fn memory_of_a_pool_is_not_reused_before_unknown_work_is_over() {
         device.synchronize().unwrap();
         assert_eq!(*next.host().unwrap(), [1; LEN]);
     }
-}
-
-#[test]
-fn wrong_fences_are_refused_and_the_device_is_waited_for() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let (_other_sim, _, stranger) = simulated(Gpu::H200);
-    let hidden = device.create_stream().unwrap();
-    let buffer = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap());
-    device.synchronize().unwrap();
-    assert!(matches!(
-        buffer.export(&stranger),
-        Err(Error::RuntimeMismatch { .. })
-    ));
-    // SAFETY: no guard lives.
-    let exported = unsafe { buffer.export_mut(&stream) }.unwrap();
-    let address = exported.as_mut_ptr().unwrap();
-    their_fill(&sim, &hidden, address, LEN, 5);
-    let refused = exported.returned_on(&stranger);
-    assert!(matches!(refused, Err(Error::RuntimeMismatch { .. })));
-    assert_eq!(buffer.host().unwrap()[0], 5);
-}
-
-#[test]
-fn a_read_only_import_can_be_exported_only_to_be_read() {
-    let (_sim, device, stream) = device();
-    let managed = UnifiedOptions::default().placement(Placement::Managed);
-    let theirs = UnifiedBuffer::<u8>::zeroed_with(&device, 100, managed).unwrap();
-    device.synchronize().unwrap();
-    let address = std::ptr::NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
-    // SAFETY: the owner keeps the memory, and nothing writes it.
-    let ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 100, theirs) };
-    let ours = Arc::new(ours.unwrap().read_only());
-    drop(ours.export(&stream).unwrap());
-    // SAFETY: it is refused.
-    let refused = unsafe { ours.export_mut(&stream) };
-    assert!(matches!(refused, Err(Error::ReadOnly { .. })));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::{Bomb, owner};
 use cuda_um::{
-    Advice, Device, DeviceBuffer, Error, ErrorKind, Location, PinnedBuffer, Placement, Result,
-    Stream, UnifiedBuffer, UnifiedOptions,
+    Advice, Device, DeviceBuffer, Error, ErrorKind, Location, PinnedBuffer, Placement, Stream,
+    UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{device, is_concurrent, simulated, simulated_with};
+use cuda_um_testkit::{device, is_concurrent, simulated};
 use std::ptr::NonNull;
 
 fn pointer<T>(address: *const T) -> NonNull<T> {
@@ -53,6 +53,7 @@ fn managed(device: &Device) -> UnifiedBuffer<u32> {
     UnifiedBuffer::from_slice_with(device, &[1u32; 1000], options).unwrap()
 }
 
+/// claim 7
 #[test]
 fn the_owner_of_memory_stays_while_work_uses_it() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -86,82 +87,6 @@ fn the_owner_of_memory_stays_while_work_uses_it() {
     drop(paused);
 }
 
-#[test]
-fn a_wrong_type_device_extent_or_alignment_is_refused() {
-    let (_sim, device, _) = simulated_with(|builder| builder.devices(2));
-    let other = device.runtime().device(1).unwrap();
-    let on_device = cuda_um::resource::DeviceMemory::new(&device);
-    let on_device = DeviceBuffer::<u32>::zeroed_in(&on_device, 1000).unwrap();
-    let elsewhere = DeviceBuffer::<u32>::zeroed(&other, 1000).unwrap();
-    let on_host = vec![0u32; 1000];
-    device.synchronize().unwrap();
-    let refused = |result: Result<UnifiedBuffer<u32>>, words: &[&str]| {
-        let error = result.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let text = error.to_string();
-        words
-            .iter()
-            .for_each(|word| assert!(text.contains(word), "{text}: {word}"));
-    };
-    let import = |address: *const u32, len| {
-        // SAFETY: it is refused.
-        unsafe { UnifiedBuffer::from_foreign(&device, pointer(address), len, ()) }
-    };
-    refused(
-        import(on_device.as_ptr(), 4),
-        &["device memory", "managed memory"],
-    );
-    refused(
-        import(on_host.as_ptr(), 4),
-        &["memory that CUDA does not know", "managed memory"],
-    );
-    let device_memory = |address: *const u32, len| {
-        // SAFETY: as above.
-        unsafe { DeviceBuffer::from_foreign(&device, pointer(address), len, ()) }
-    };
-    let error = device_memory(elsewhere.as_ptr(), 4).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::DeviceMismatch {
-                expected: 0,
-                found: 1,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    let error = device_memory(on_device.as_ptr(), 1001).unwrap_err();
-    assert!(error.to_string().contains("4004 bytes long"), "{error}");
-    assert!(error.to_string().contains("4000 bytes there"), "{error}");
-    let error = device_memory(on_device.as_ptr().wrapping_add(1), 1000).unwrap_err();
-    assert!(error.to_string().contains("3996 bytes there"), "{error}");
-    let odd = on_device.as_ptr().wrapping_byte_add(2);
-    let error = device_memory(odd, 4).unwrap_err();
-    assert!(error.to_string().contains("multiples of 4"), "{error}");
-    let (counted, drops) = owner();
-    // SAFETY: it is refused.
-    let error = unsafe { PinnedBuffer::from_foreign(&device, pointer(odd), 0, counted) };
-    assert!(error.unwrap().is_empty(), "no elements, no memory");
-    assert_eq!(drops(), 1);
-    drop(on_device);
-    device.runtime().reclaim().unwrap();
-    let freed = import(elsewhere.as_ptr(), usize::MAX / 2);
-    assert!(matches!(freed, Err(Error::TooLarge { .. })));
-}
-
-#[test]
-fn freed_memory_is_refused() {
-    let (_sim, device, _) = simulated(Gpu::H200);
-    let memory = cuda_um::resource::DeviceMemory::new(&device);
-    let buffer = DeviceBuffer::<u32>::zeroed_in(&memory, 1000).unwrap();
-    let address = pointer(buffer.as_ptr());
-    buffer.close().unwrap();
-    // SAFETY: it is refused.
-    let error = unsafe { DeviceBuffer::from_foreign(&device, address, 1000, ()) }.unwrap_err();
-    assert!(matches!(error, Error::Foreign { .. }), "{error}");
-}
-
 /// Calls everything that writes, and returns the errors.
 fn writes(buffer: &mut UnifiedBuffer<u32>, stream: &Stream) -> Vec<Error> {
     let same = UnifiedBuffer::<u32>::zeroed(buffer.device(), 8).unwrap();
@@ -184,6 +109,7 @@ fn writes(buffer: &mut UnifiedBuffer<u32>, stream: &Stream) -> Vec<Error> {
     ]
 }
 
+/// claim 10
 #[test]
 fn each_write_to_a_read_only_import_is_an_error_before_any_call() {
     let (sim, device, stream) = simulated(Gpu::H200);

@@ -41,6 +41,7 @@ fn drop_in_use(sim: &Checked, device: &Device, stream: &Stream, lock: &Arc<Mutex
     }
 }
 
+/// claim 7
 #[test]
 fn a_program_may_call_the_library_under_a_lock_that_an_owners_drop_takes() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
@@ -72,7 +73,7 @@ fn a_program_may_call_the_library_under_a_lock_that_an_owners_drop_takes() {
     }
 }
 
-/// The allocation needs memory that is about to come, and no owner's drop.
+/// claim 7: The allocation needs memory that is about to come, and no owner's drop.
 #[test]
 fn a_refused_allocation_waits_for_no_owners_drop() {
     let (sim, device, stream) = simulated_with(|builder| builder.total_memory_bytes(64 << 20));
@@ -95,7 +96,7 @@ fn a_refused_allocation_waits_for_no_owners_drop() {
     assert_eq!(is_ok, Ok(true), "the allocation does not end");
 }
 
-/// The owner of each import is the import before it.
+/// claim 7: The owner of each import is the import before it.
 #[test]
 fn a_chain_of_owners_needs_no_deep_stack() {
     struct Link(

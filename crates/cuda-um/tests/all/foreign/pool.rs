@@ -83,6 +83,7 @@ fn its_memory_migrates_and_takes_no_advice() {
     assert_eq!(pool.stats().live_bytes, 0);
 }
 
+/// claim 14
 #[test]
 fn another_owner_frees_its_memory_in_stream_order() {
     let (sim, device, stream) = machine();

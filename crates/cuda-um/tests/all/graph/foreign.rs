@@ -1,7 +1,7 @@
 //! Captures of other libraries.
 #![allow(unsafe_code, reason = "calls of CUDA, as another library makes them")]
 
-use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, buffer::FileRead, constant, sys};
+use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, buffer::FileRead, sys};
 use cuda_um_sim::{Gpu, Sim};
 use cuda_um_testkit::{Add, calls, simulated, unpooled};
 use std::future::Future;
@@ -38,24 +38,11 @@ fn waits_of_the_library_do_not_end_a_global_capture_of_another_library() {
     let mut awaited = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     let pause = sim.pause();
-    add.launch(
-        &other,
-        1000,
-        (&mut dropped, constant(1000u32), constant(1u32)),
-    )
-    .unwrap();
-    add.launch(
-        &other,
-        1000,
-        (&mut awaited, constant(1000u32), constant(1u32)),
-    )
-    .unwrap();
+    add.run(&other, &mut dropped, 1000, 1);
+    add.run(&other, &mut awaited, 1000, 1);
     let mut future = pin!(awaited.host_async());
-    let mut poll = || {
-        future
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-    };
+    let mut context = Context::from_waker(Waker::noop());
+    let mut poll = || future.as_mut().poll(&mut context);
     assert!(poll().is_pending());
     while_another_captures(&sim, &stream, || {
         drop(dropped);

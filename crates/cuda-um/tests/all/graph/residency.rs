@@ -12,24 +12,18 @@ fn a_launch_prefetches_what_the_host_has_touched() {
     let mut buffers: Vec<_> = (0..100)
         .map(|_| UnifiedBuffer::<u32>::zeroed(&device, 1 << 10).unwrap())
         .collect();
-    let graph = stream
-        .capture(|_| {
-            let mut all = buffers.iter_mut();
-            all.try_for_each(|data| {
-                add.launch(
-                    &stream,
-                    1 << 10,
-                    (data, constant(1u32 << 10), constant(1u32)),
-                )
-            })
+    let graph = stream.capture(|_| {
+        let mut all = buffers.iter_mut();
+        all.try_for_each(|data| {
+            let arguments = (data, constant(1u32 << 10), constant(1u32));
+            add.launch(&stream, 1 << 10, arguments)
         })
-        .unwrap();
-    let mut exec = graph.instantiate().unwrap();
+    });
+    let mut exec = graph.unwrap().instantiate().unwrap();
+    let names = ["cudaMemPrefetchBatchAsync", "cudaMemPrefetchAsync"];
+    let prefetches = || names.map(|name| calls(&sim, name)).iter().sum::<usize>();
     let mut launch = |buffers: &mut Vec<UnifiedBuffer<u32>>| {
-        let (batches, single) = (
-            calls(&sim, "cudaMemPrefetchBatchAsync"),
-            calls(&sim, "cudaMemPrefetchAsync"),
-        );
+        let before = prefetches();
         device.synchronize().unwrap();
         let faults = sim.counters().gpu_faults;
         let mut arguments = cuda_um::kernel::Arguments::new();
@@ -37,9 +31,7 @@ fn a_launch_prefetches_what_the_host_has_touched() {
         exec.launch(&stream, arguments).unwrap();
         stream.synchronize().unwrap();
         assert_eq!(sim.counters().gpu_faults, faults, "the graph faults");
-        calls(&sim, "cudaMemPrefetchBatchAsync") + calls(&sim, "cudaMemPrefetchAsync")
-            - batches
-            - single
+        prefetches() - before
     };
     launch(&mut buffers);
     assert_eq!(launch(&mut buffers), 0, "everything is in place");
@@ -54,30 +46,22 @@ fn recorded_prefetches_and_advice_are_steps_before_a_launch() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let data = UnifiedBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
     let mut copy = DeviceBuffer::<u32>::zeroed(&device, 1 << 20).unwrap();
-    let [advised, prefetched] =
-        ["cudaMemAdvise", "cudaMemPrefetchAsync"].map(|name| calls(&sim, name));
-    let graph = stream
-        .capture(|_| {
-            data.advise(Advice::SetPreferredLocation(Location::Host))?;
-            data.prefetch_on(Location::Host, &stream)?;
-            stream.copy(&data, &mut copy)
-        })
-        .unwrap();
-    assert_eq!(
-        (
-            calls(&sim, "cudaMemAdvise"),
-            calls(&sim, "cudaMemPrefetchAsync")
-        ),
-        (advised, prefetched)
-    );
+    let steps = || ["cudaMemAdvise", "cudaMemPrefetchAsync"].map(|name| calls(&sim, name));
+    let [advised, prefetched] = steps();
+    let graph = stream.capture(|_| {
+        data.advise(Advice::SetPreferredLocation(Location::Host))?;
+        data.prefetch_on(Location::Host, &stream)?;
+        stream.copy(&data, &mut copy)
+    });
+    let graph = graph.unwrap();
+    assert_eq!(steps(), [advised, prefetched]);
     let mut exec = graph.instantiate().unwrap();
     for _ in 0..2 {
         exec.launch(&stream, (&data, &mut copy)).unwrap();
     }
     stream.synchronize().unwrap();
-    assert_eq!(calls(&sim, "cudaMemAdvise"), advised + 1);
     // The copy may have moved the pages, so each launch prefetches them again.
-    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), prefetched + 2);
+    assert_eq!(steps(), [advised + 1, prefetched + 2]);
 }
 
 /// What is in place at the capture may be elsewhere at a launch.

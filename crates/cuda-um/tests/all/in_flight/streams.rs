@@ -1,154 +1,66 @@
 //! Buffers in use on several streams, which may end before their work.
 
-use cuda_um::{DeviceBuffer, LaunchConfig, Module, PinnedBuffer, UnifiedBuffer};
+use crate::views::double::Double;
+use cuda_um::{DeviceBuffer, PinnedBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{Add, calls, device, simulated, unpooled};
+use cuda_um_testkit::{Add, calls, simulated, unpooled};
 
-/// Appends a number to a list, whose first element is its length.
-const NOTE: &str = "
-.version 6.4
-.target sm_50
-.address_size 64
-.visible .entry note(.param .u64 list, .param .u32 number)
-{
-    .reg .b32 %r<2>;
-    .reg .b64 %rd<2>;
-    ld.param.u64 %rd0, [list];
-    ld.param.u32 %r1, [number];
-    atom.global.add.u32 %r0, [%rd0], 1;
-    mul.wide.u32 %rd1, %r0, 4;
-    add.u64 %rd0, %rd0, %rd1;
-    st.global.u32 [%rd0+4], %r1;
-    ret;
-}
-";
-
-/// Two kernels on two streams, with no buffer in common as far as the library knows; returns the order in which they ran.
-fn two_kernels(order: u64, wait: bool) -> Vec<u32> {
+/// Two kernels on two streams, with no buffer in common as far as the library knows; returns what they make of 1.
+fn add_and_double(order: u64, wait: bool) -> u32 {
     let (sim, device, first) = simulated(Gpu::H200);
     let second = device.create_stream().unwrap();
-    let list = PinnedBuffer::<u32>::zeroed(&device, 3).unwrap();
-    let note = Module::load(&device, NOTE).unwrap().kernel("note").unwrap();
-    let launch = |stream, number: u32| {
-        let arguments = (list.as_ptr() as u64, number);
-        // SAFETY: the list has room for two numbers, and nothing reads it before the device is idle.
-        #[allow(unsafe_code, reason = "launches a kernel")]
-        unsafe { note.launch(stream, LaunchConfig::linear(1, 1), arguments) }.unwrap();
-    };
+    let number = PinnedBuffer::from_slice(&device, &[1u32]).unwrap();
+    let at = number.as_ptr() as u64;
+    let (add, double) = (Add::load(&device), Double::load(&device));
     device.synchronize().unwrap();
     let _held = sim.hold(order);
-    launch(&first, 1);
+    add.run(&first, at, 1, 1);
     let event = first.record().unwrap();
     if wait {
         second.wait(&event).unwrap();
     }
-    launch(&second, 2);
+    double.launch(&second, 1, (at, at, 1u32)).unwrap();
     device.synchronize().unwrap();
-    list.to_vec().unwrap()[1..].to_vec()
+    number.read_one(0).unwrap()
 }
 
 #[test]
 fn a_stream_comes_after_the_events_that_it_waits_for() {
-    let other_way = (0..100).find(|order| two_kernels(*order, false) == [2, 1]);
+    let other_way = (0..100).find(|order| add_and_double(*order, false) == 3);
     let order = other_way.expect("without a wait either may be first");
-    assert_eq!(two_kernels(order, true), [1, 2]);
+    assert_eq!(add_and_double(order, true), 4);
 }
 
+/// claim 2
 #[test]
 fn work_on_another_stream_waits_once() {
     let (sim, device, first) = simulated(Gpu::H200);
     let second = device.create_stream().unwrap();
     let add = Add::load(&device);
     let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let mut copy = DeviceBuffer::<u32>::zeroed(&device, 100).unwrap();
+    let [mut copy, mut beside] =
+        [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 100).unwrap());
     device.synchronize().unwrap();
     sim.clear_trace();
 
+    let waits = || ["cudaEventRecord", "cudaStreamWaitEvent"].map(|name| calls(&sim, name));
     let paused = sim.pause();
-    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap();
-    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap();
-    assert_eq!(
-        calls(&sim, "cudaEventRecord"),
-        0,
-        "one stream needs no events"
-    );
+    add.run(&first, &mut buffer, 100, 1);
+    add.run(&first, &mut buffer, 100, 1);
+    assert_eq!(waits(), [0, 0], "one stream needs no events");
     second.copy(&buffer, &mut copy).unwrap();
-    assert_eq!(
-        (
-            calls(&sim, "cudaEventRecord"),
-            calls(&sim, "cudaStreamWaitEvent")
-        ),
-        (1, 1)
-    );
+    assert_eq!(waits(), [1, 1]);
     second.copy(&buffer, &mut copy).unwrap();
-    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 1, "it waits already");
+    assert_eq!(waits(), [1, 1], "it waits already");
+    first.copy(&buffer, &mut beside).unwrap();
+    assert_eq!(waits(), [1, 1], "readers run beside each other");
     // A write after the reads of another stream.
-    add.launch(&first, 100, (&mut buffer, 100u32, 1u32))
-        .unwrap();
-    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 2);
+    add.run(&first, &mut buffer, 100, 1);
+    assert_eq!(waits()[1], 2);
     drop(paused);
-
-    let mut found = [0; 100];
-    copy.copy_to_host(&mut found).unwrap();
-    assert_eq!(found, [2; 100]);
+    assert_eq!(copy.to_vec().unwrap(), [2; 100]);
+    assert_eq!(beside.to_vec().unwrap(), [2; 100]);
     assert_eq!(buffer.host().unwrap()[0], 3);
-}
-
-#[test]
-fn readers_on_two_streams_run_beside_each_other() {
-    let (sim, device, first) = simulated(Gpu::H200);
-    let second = device.create_stream().unwrap();
-    let source = UnifiedBuffer::from_slice(&device, &[4u32; 100]).unwrap();
-    let mut targets = [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 100).unwrap());
-    device.synchronize().unwrap();
-    sim.clear_trace();
-    let [a, b] = &mut targets;
-    first.copy(&source, a).unwrap();
-    second.copy(&source, b).unwrap();
-    assert_eq!(calls(&sim, "cudaStreamWaitEvent"), 0);
-    for target in &targets {
-        let mut found = [0; 100];
-        target.copy_to_host(&mut found).unwrap();
-        assert_eq!(found, [4; 100]);
-    }
-}
-
-#[test]
-fn a_ping_pong_over_streams_keeps_its_order() {
-    let (_sim, device, first) = device();
-    let streams = [
-        first,
-        device.create_stream().unwrap(),
-        device.create_stream().unwrap(),
-    ];
-    let add = Add::load(&device);
-    let mut a = UnifiedBuffer::<u32>::zeroed(&device, 10_000).unwrap();
-    let mut b = DeviceBuffer::<u32>::zeroed(&device, 10_000).unwrap();
-    for round in 0..60 {
-        add.launch(&streams[round % 3], 10_000, (&mut a, 10_000u32, 5u32))
-            .unwrap();
-        streams[(round + 1) % 3].copy(&a, &mut b).unwrap();
-        add.launch(&streams[(round + 2) % 3], 10_000, (&mut b, 10_000u32, 1u32))
-            .unwrap();
-        streams[round % 3].copy(&b, &mut a).unwrap();
-    }
-    assert_eq!(*a.host().unwrap(), [60 * 6; 10_000]);
-}
-
-#[test]
-fn a_stream_may_go_before_its_work() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let add = Add::load(&device);
-    let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let paused = sim.pause();
-    add.launch(&stream, 100, (&mut buffer, 100u32, 9u32))
-        .unwrap();
-    drop(stream);
-    let resume = std::thread::spawn(move || drop(paused));
-    assert_eq!(buffer.host().unwrap()[0], 9);
-    resume.join().unwrap();
 }
 
 #[test]
@@ -168,14 +80,9 @@ fn a_buffer_that_is_only_read_lets_its_streams_go() {
         }
     }
     device.runtime().reclaim().unwrap();
-    let (made, destroyed) = (
-        calls(&sim, "cudaStreamCreateWithFlags"),
-        calls(&sim, "cudaStreamDestroy"),
-    );
-    assert!(
-        made > 100 && made - destroyed < 16,
-        "{destroyed} of {made} destroyed"
-    );
+    let count = |name| calls(&sim, name);
+    let [made, destroyed] = ["cudaStreamCreateWithFlags", "cudaStreamDestroy"].map(count);
+    assert!(made > 100 && made - destroyed < 16, "{destroyed} of {made}");
 }
 
 #[test]

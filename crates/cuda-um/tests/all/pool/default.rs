@@ -1,12 +1,10 @@
 //! The pools from which buffers come by default.
 
-use crate::pool::MIB;
-use cuda_um::{
-    Advice, DeviceBuffer, Location, MemoryKind, Oversubscription, PinnedBuffer, PoolOptions,
-    Runtime, UnifiedBuffer, UnifiedOptions, resource::ManagedMemory,
-};
-use cuda_um_sim::{Gpu, Leak, Sim};
-use cuda_um_testkit::{again, calls, is_child, simulated, simulated_with};
+use crate::pool::*;
+use cuda_um::resource::ManagedMemory;
+use cuda_um::{Advice, Location, Oversubscription, PinnedBuffer, UnifiedBuffer, UnifiedOptions};
+use cuda_um_sim::{Leak, Sim};
+use cuda_um_testkit::{again, calls, is_child, simulated};
 
 /// The number of live allocations of a CUDA function.
 fn live(sim: &Sim, call: &str) -> usize {
@@ -41,32 +39,27 @@ fn buffers_of_each_kind_reuse_freed_memory() {
 #[test]
 fn pages_that_stayed_on_the_device_are_not_prefetched_again() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let prefetches = || calls(&sim, "cudaMemPrefetchAsync");
-    let mut expected = 0;
-    for (step, moves) in [
-        ("first use", true),
-        ("kernels and copies", false),
-        ("a host guard", true),
-        ("a prefetch to the host", true),
-        ("a close", false),
+    // The prefetches of a step and of the next buffer: its first use, and after each step that moves pages.
+    let mut expected = 1;
+    for (step, prefetches) in [
+        ("kernels and copies", 0),
+        ("a host guard", 1),
+        ("a prefetch to the host", 2),
+        ("a close", 0),
     ] {
         let buffer = UnifiedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
-        expected += usize::from(step == "first use");
-        assert_eq!(prefetches(), expected, "before {step}");
+        assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), expected, "{step}");
         assert_eq!(buffer.to_vec().unwrap(), [7; 1000]);
         match step {
-            "a host guard" => assert_eq!(buffer.host().unwrap()[999], 7),
-            "a prefetch to the host" => {
-                buffer.prefetch_on(Location::Host, &stream).unwrap();
-            }
+            "a host guard" => drop(buffer.host().unwrap()),
+            "a prefetch to the host" => drop(buffer.prefetch_on(Location::Host, &stream)),
             "a close" => buffer.close().unwrap(),
             _ => {}
         }
-        // The next buffer makes its pages resident again; the prefetch to the host is a call as well.
-        if moves && step != "first use" {
-            expected += 1 + usize::from(step == "a prefetch to the host");
-        }
+        expected += prefetches;
     }
+    UnifiedBuffer::from_slice(&device, &[7u32; 1000]).unwrap();
+    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), expected);
 }
 
 /// Small buffers share 2 MiB, which the driver may move as a whole; and it may move pages when advice is undone.
@@ -159,12 +152,13 @@ fn memory_that_may_oversubscribe_is_not_pooled() {
 fn buffers_keep_the_pools() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let first = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    let second = UnifiedBuffer::<u32>::zeroed(first.device(), 100).unwrap();
+    let same = device.runtime().device(0).unwrap();
+    let second = UnifiedBuffer::<u32>::zeroed(&same, 100).unwrap();
     assert_eq!(calls(&sim, "cudaMallocManaged"), 1);
     let pool = device.pool(MemoryKind::Managed).unwrap().unwrap();
     assert_eq!(pool.device().ordinal(), 0);
     assert_eq!(pool.stats().live_buffers, 2);
-    drop((device, stream, pool));
+    drop((device, same, stream, pool));
     let third = UnifiedBuffer::<u32>::zeroed(second.device(), 100).unwrap();
     assert_eq!(calls(&sim, "cudaMallocManaged"), 1);
     assert_eq!(third.to_vec().unwrap(), first.to_vec().unwrap());
@@ -175,42 +169,15 @@ fn buffers_keep_the_pools() {
 }
 
 #[test]
-fn devices_of_one_runtime_share_the_pools() {
-    let (sim, device, _stream) = simulated(Gpu::H200);
-    let same = device.runtime().device(0).unwrap();
-    drop(DeviceBuffer::<u8>::zeroed(&device, 100).unwrap());
-    drop(DeviceBuffer::<u8>::zeroed(&same, 100).unwrap());
-    assert_eq!(calls(&sim, "cudaMalloc"), 1);
-    assert_eq!(
-        same.pool_stats(MemoryKind::Device),
-        device.pool_stats(MemoryKind::Device)
-    );
-}
-
-#[test]
 fn a_variable_turns_the_pools_off() {
-    if is_child() {
-        let sim = Sim::builder().build().unwrap();
-        let device = Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-        match std::env::var("CUDA_UM_POOLS").unwrap().as_str() {
-            "off" => {
-                drop(DeviceBuffer::<u8>::zeroed(&device, 100).unwrap());
-                device.runtime().reclaim().unwrap();
-                assert_eq!(live(&sim, "cudaMalloc"), 0);
-                assert!(device.pool(MemoryKind::Device).unwrap().is_none());
-            }
-            wrong => {
-                let error = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap_err();
-                let text = error.to_string();
-                assert!(text.contains("CUDA_UM_POOLS cannot be "), "{text}");
-                assert!(text.contains(wrong) && text.contains("off"), "{text}");
-            }
-        }
+    if !is_child() {
+        let mut test = again("pool::default::a_variable_turns_the_pools_off");
+        assert!(test.env("CUDA_UM_POOLS", "off").status().unwrap().success());
         return;
     }
-    for value in ["off", "maybe"] {
-        let mut test = again("pool::default::a_variable_turns_the_pools_off");
-        let status = test.env("CUDA_UM_POOLS", value).status().unwrap();
-        assert!(status.success(), "{value}");
-    }
+    let (sim, device, _stream) = simulated(Gpu::H200);
+    drop(DeviceBuffer::<u8>::zeroed(&device, 100).unwrap());
+    device.runtime().reclaim().unwrap();
+    assert_eq!(live(&sim, "cudaMalloc"), 0);
+    assert!(device.pool(MemoryKind::Device).unwrap().is_none());
 }

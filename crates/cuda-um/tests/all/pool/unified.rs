@@ -1,70 +1,18 @@
-//! Pools of managed memory: host access, advice, devices without concurrent managed access.
+//! Pools of managed memory: advice ends with its owner.
 
-use crate::pool::any::Buffer;
-use crate::pool::{KIB, Unified, on_each, on_each_here, on_each_with};
-use cuda_um::{Advice, ErrorKind, Location, Result, UnifiedBuffer};
-use cuda_um_sim::{Fail, Gpu};
+use crate::pool::*;
+use cuda_um::{Advice, Location, UnifiedBuffer};
+use cuda_um_sim::Fail;
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::is_concurrent;
-use std::time::Duration;
 
 const LEN: usize = 16 * KIB;
 
-fn unified(buffer: Result<Buffer>) -> UnifiedBuffer<u32> {
+fn unified(buffer: Result<AnyBuffer>) -> UnifiedBuffer<u32> {
     match buffer.unwrap() {
-        Buffer::Unified(buffer) => buffer,
+        AnyBuffer::Unified(buffer) => buffer,
         other => panic!("{other:?}"),
     }
-}
-
-#[test]
-fn the_host_comes_after_the_last_owner() {
-    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
-        on_each_with(
-            &[Unified],
-            |builder| builder.gpu(gpu),
-            |it| {
-                let pool = it.pool();
-                drop(pool.zeroed(100).unwrap());
-                it.device.synchronize().unwrap();
-                let paused = it.sim().pause();
-                let address = it.leave_in_use(&pool, &it.stream);
-                let mut next = unified(pool.uninit(100));
-                assert_eq!(next.as_ptr().addr(), address);
-                let busy = next.try_host_mut().map(drop).unwrap_err();
-                assert_eq!(busy.kind(), ErrorKind::Busy);
-                let busy = next.try_host().map(drop).unwrap_err();
-                assert_eq!(busy.kind(), ErrorKind::Busy);
-                let resume = std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(20));
-                    drop(paused);
-                });
-                let found = next.host_mut().unwrap()[99];
-                assert_eq!(found, 1, "the former owner's kernel is done");
-                resume.join().unwrap();
-            },
-        );
-    }
-}
-
-#[test]
-fn without_concurrent_access_everything_works() {
-    on_each_with(
-        &[Unified],
-        |builder| builder.gpu(Gpu::NoConcurrentAccess),
-        |it| {
-            let pool = it.pool();
-            for round in 1..4 {
-                let mut buffer = pool.copy_of(&[round; 100]).unwrap();
-                it.add(100, 1, &mut buffer, &it.stream);
-                let mut buffer = unified(Ok(buffer));
-                let guard = buffer.host_mut().unwrap();
-                assert_eq!(*guard, [round + 1; 100]);
-                let mut beside = unified(Ok(pool.zeroed(100).unwrap()));
-                assert_eq!(*beside.host_mut().unwrap(), [0; 100]);
-            }
-        },
-    );
 }
 
 fn assert_unadvised(buffer: &UnifiedBuffer<u32>) {
@@ -86,11 +34,8 @@ fn advice_ends_with_its_owner() {
             let first = unified(pool.zeroed(LEN));
             let address = first.as_ptr();
             assert_unadvised(&first);
-            first
-                .view(..100)
-                .unwrap()
-                .advise(Advice::SetReadMostly)
-                .unwrap();
+            let part = first.view(..100).unwrap();
+            part.advise(Advice::SetReadMostly).unwrap();
             for advice in [
                 Advice::SetReadMostly,
                 Advice::SetPreferredLocation(Location::Host),
@@ -112,21 +57,7 @@ fn advice_ends_with_its_owner() {
 
 /// To undo advice may take milliseconds: the next owner pays.
 #[test]
-fn a_drop_of_advised_memory_calls_nobody() {
-    on_each(&[Unified], |it| {
-        let pool = it.pool();
-        let advised = unified(pool.zeroed(LEN));
-        advised.advise(Advice::SetReadMostly).unwrap();
-        it.device.synchronize().unwrap();
-        it.sim().clear_trace();
-        drop(advised);
-        assert!(it.sim().trace().is_empty(), "{:?}", it.sim().trace());
-        assert_unadvised(&unified(pool.uninit(LEN)));
-    });
-}
-
-#[test]
-fn advice_that_cannot_be_undone_is_not_passed_on() {
+fn a_drop_of_advised_memory_calls_nobody_and_failed_advice_is_not_passed_on() {
     on_each(&[Unified], |it| {
         let pool = it.pool();
         let refuse = || {
@@ -137,11 +68,15 @@ fn advice_that_cannot_be_undone_is_not_passed_on() {
         };
         let first = unified(pool.zeroed(LEN));
         first.advise(Advice::SetReadMostly).unwrap();
+        it.device.synchronize().unwrap();
+        it.sim().clear_trace();
         drop(first);
+        assert!(it.sim().trace().is_empty(), "{:?}", it.sim().trace());
         refuse();
         assert!(pool.uninit(LEN).is_err());
         assert_eq!(pool.stats().live_buffers, 0);
         let first = unified(pool.uninit(LEN));
+        assert_unadvised(&first);
         first.advise(Advice::SetReadMostly).unwrap();
         refuse();
         assert!(first.advise(Advice::UnsetReadMostly).is_err());

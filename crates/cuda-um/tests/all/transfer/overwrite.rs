@@ -47,7 +47,7 @@ fn overwriting_moves_nothing_to_the_host() {
     assert_eq!(buffer.host().unwrap()[77_777], 77_777);
 }
 
-/// The pieces before a panic are uses of the memory: later work on another stream comes after them, and nothing goes on.
+/// claim 25: The pieces before a panic are uses of the memory: later work on another stream comes after them, and nothing goes on.
 #[test]
 fn work_comes_after_the_pieces_before_a_panic() {
     for order in 0..10 {
@@ -82,6 +82,7 @@ impl Drop for Payload {
     }
 }
 
+/// claim 34
 #[test]
 fn a_payload_whose_destructor_panics_keeps_nobody_waiting() {
     let (_sim, device, _) = simulated(Gpu::H200);
@@ -118,6 +119,7 @@ fn a_payload_whose_destructor_panics_keeps_nobody_waiting() {
     assert!(buffer.to_vec().unwrap().iter().all(|byte| *byte == 2));
 }
 
+/// claim 39
 #[test]
 fn options_may_be_set_while_elements_are_made() {
     let (sim, device, _) = simulated(Gpu::H200);
@@ -143,7 +145,7 @@ fn options_may_be_set_while_elements_are_made() {
     assert_eq!(pinned(&sim), [2 * 2 * 32768]);
 }
 
-/// On a device without concurrent managed access, too: the closures of all threads run outside of the turn at the gate.
+/// claim 39: On a device without concurrent managed access, too: the closures of all threads run outside of the turn at the gate.
 #[test]
 fn what_makes_the_elements_may_take_guards_copy_and_read() {
     for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {

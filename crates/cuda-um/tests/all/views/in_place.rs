@@ -1,25 +1,26 @@
 //! One buffer as input and output of one launch.
 
 use crate::views::double::Double;
-use crate::views::on_each_gpu;
+use crate::views::everywhere;
 use cuda_um::{DeviceBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{calls, unpooled};
 
 #[test]
 fn a_buffer_is_input_and_output_of_one_launch() {
-    on_each_gpu(|_, device, stream| {
-        let double = Double::load(device);
-        let mut data = UnifiedBuffer::from_slice(device, &[1u32; 300]).unwrap();
+    for (_sim, device, stream) in everywhere() {
+        let double = Double::load(&device);
+        let mut data = UnifiedBuffer::from_slice(&device, &[1u32; 300]).unwrap();
         let part = data.view_mut(100..).unwrap().in_place();
-        double.launch(stream, 200, (part, part, 200u32)).unwrap();
-        double.launch(stream, 100, (part, part, 100u32)).unwrap();
+        double.launch(&stream, 200, (part, part, 200u32)).unwrap();
+        double.launch(&stream, 100, (part, part, 100u32)).unwrap();
         let host = data.host().unwrap();
         assert_eq!(host[99..101], [1, 4]);
         assert_eq!(host[199..201], [4, 2]);
-    });
+    }
 }
 
+/// claim 2
 #[test]
 fn it_is_a_write_that_later_uses_wait_for() {
     let (sim, device, stream) = unpooled(Gpu::H200);

@@ -92,6 +92,7 @@ fn small_blocks_are_joined_beside_one_that_takes_them() {
     });
 }
 
+/// claim 3
 #[test]
 fn a_trim_frees_no_slab_in_use_and_nobody_fails_beside_it() {
     model(|| {

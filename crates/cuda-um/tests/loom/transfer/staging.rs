@@ -88,6 +88,7 @@ fn ring(threads: usize) -> TransferOptions {
         .ring_bytes(threads * 2 * PAGE)
 }
 
+/// claim 1
 #[test]
 fn a_chunk_is_filled_again_when_its_copy_is_done() {
     preempted(3, || {
@@ -106,6 +107,7 @@ fn a_chunk_is_filled_again_when_its_copy_is_done() {
     });
 }
 
+/// claim 1
 #[test]
 fn what_comes_to_the_host_has_arrived_and_disturbs_nothing() {
     preempted(3, || {
@@ -174,6 +176,7 @@ fn a_copy_to_the_host_that_fails_half_way_leaves_nothing_going() {
     }
 }
 
+/// claim 3
 #[test]
 fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
     preempted(3, || {

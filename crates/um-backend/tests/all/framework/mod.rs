@@ -1,6 +1,7 @@
 //! What a tensor framework builds on: backends that share a runtime, pools, erased buffers, host access, shared storage,
 //! ranges, files, streams, launches.
 
+mod allocator;
 mod dtypes;
 mod erased;
 mod graphs;

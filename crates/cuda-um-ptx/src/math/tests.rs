@@ -1,18 +1,24 @@
 //! `math` against other implementations: LLVM's APFloat, `half`, the CPU, and the manual's pseudocode. What a GPU says is in
 //! `answers.rs`.
 
-#[path = "generated/values.rs"]
-#[allow(dead_code, reason = "a part is needed")]
+#[path = "../../tests/generated/values.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a part is needed")]
 mod values;
 
-use cuda_um_ptx::math::convert::{Rules, cvt, cvt_pack, pack};
-use cuda_um_ptx::math::float::{self, Bf16, Extreme, F16, Float};
-use cuda_um_ptx::math::int;
-use cuda_um_ptx::math::mma::{Mma, matrix_elements, mma, mma_f64};
-use cuda_um_ptx::math::{Mode, Round, Type};
+use super::convert::{cvt, cvt_pack, pack};
+use super::float::{self, Bf16, F16, Float};
+use super::mma::{Mma, matrix_elements, mma, mma_f64};
+use super::{Mode, Round, Type};
 use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
 use rustc_apfloat::{FloatConvert, Round as Rounding};
 use values::{Draw, Random};
+
+fn rounding(round: Round) -> Mode {
+    Mode {
+        round,
+        ..Mode::PLAIN
+    }
+}
 
 const ROUNDS: [(Round, Rounding); 5] = [
     (Round::Near, Rounding::NearestTiesToEven),
@@ -37,37 +43,21 @@ fn arithmetic<F: Float, A: rustc_apfloat::Float>(draw: Draw) {
         let [x, y, z] = [0; 3].map(|_| draw.draw(&mut random));
         let [a, b, c] = [x, y, z].map(F::from_bits);
         let [p, q, r] = [x, y, z].map(|bits| A::from_bits(bits.into()));
-        for (round, rounding) in &ROUNDS[..4] {
-            let mode = Mode {
-                round: *round,
-                ..Mode::default()
-            };
-            let case = || format!("{x:x} {y:x} {z:x} {round:?}");
-            assert_eq!(
-                bits(float::add(a, b, mode)),
-                oracle(p.add_r(q, *rounding).value),
-                "add {}",
-                case()
-            );
-            assert_eq!(
-                bits(float::mul(a, b, mode)),
-                oracle(p.mul_r(q, *rounding).value),
-                "mul {}",
-                case()
-            );
-            assert_eq!(
-                bits(float::fma(a, b, c, mode)),
-                oracle(p.mul_add_r(q, r, *rounding).value),
-                "fma {}",
-                case()
-            );
-            let difference = p.sub_r(q, *rounding).value;
-            assert_eq!(
-                bits(float::sub(a, b, mode)),
-                oracle(difference),
-                "sub {}",
-                case()
-            );
+        for (round, direction) in &ROUNDS[..4] {
+            let mode = rounding(*round);
+            for (name, result, expected) in [
+                ("add", float::add(a, b, mode), p.add_r(q, *direction)),
+                ("sub", float::sub(a, b, mode), p.sub_r(q, *direction)),
+                ("mul", float::mul(a, b, mode), p.mul_r(q, *direction)),
+                (
+                    "fma",
+                    float::fma(a, b, c, mode),
+                    p.mul_add_r(q, r, *direction),
+                ),
+            ] {
+                let case = (name, x, y, z, round);
+                assert_eq!(bits(result), oracle(expected.value), "{case:x?}");
+            }
         }
     }
 }
@@ -84,13 +74,10 @@ fn quotients<F: Float + std::ops::Div<Output = F>, A: rustc_apfloat::Float>(draw
     let mut random = Random::new(7);
     for _ in 0..100_000 {
         let (x, y) = (draw.draw(&mut random), draw.draw(&mut random));
-        for (round, rounding) in &ROUNDS[..4] {
-            let mode = Mode {
-                round: *round,
-                ..Mode::default()
-            };
+        for (round, direction) in &ROUNDS[..4] {
+            let mode = rounding(*round);
             let expected = A::from_bits(x.into())
-                .div_r(A::from_bits(y.into()), *rounding)
+                .div_r(A::from_bits(y.into()), *direction)
                 .value;
             assert_eq!(
                 bits(float::div(F::from_bits(x), F::from_bits(y), mode)),
@@ -113,15 +100,7 @@ fn roots_are_the_neighbours_of_the_exact_one() {
     for _ in 0..100_000 {
         let a = f64::from_bits(Draw::NumF64.draw(&mut random)).abs();
         let [near, zero, down, up] = ROUNDS
-            .map(|(round, _)| {
-                float::sqrt(
-                    a,
-                    Mode {
-                        round,
-                        ..Mode::default()
-                    },
-                )
-            })
+            .map(|(round, _)| float::sqrt(a, rounding(round)))
             .first_chunk()
             .copied()
             .unwrap();
@@ -151,7 +130,7 @@ fn roots_are_the_neighbours_of_the_exact_one() {
         }
         let single = a as f32;
         assert_eq!(
-            float::sqrt(single, Mode::default()).to_bits(),
+            float::sqrt(single, Mode::PLAIN).to_bits(),
             single.sqrt().to_bits()
         );
     }
@@ -165,22 +144,14 @@ where
     let mut random = Random::new(9);
     for _ in 0..50_000 {
         let a = draw.draw(&mut random) >> shift[0] << shift[0];
-        for (round, rounding) in ROUNDS {
+        for (round, direction) in ROUNDS {
             let value = A::from_bits((a >> shift[0]).into());
-            let expected = value.convert_r(rounding, &mut false).value;
+            let expected = value.convert_r(direction, &mut false).value;
             if value.is_nan() || to == Type::E4m3 && (!expected.is_finite() || round != Round::Near)
             {
                 continue;
             }
-            let result = cvt(
-                a,
-                from,
-                to,
-                Rules {
-                    round,
-                    ..Rules::default()
-                },
-            ) >> shift[1];
+            let result = cvt(a, from, to, rounding(round)) >> shift[1];
             assert_eq!(
                 result,
                 expected.to_bits() as u64,
@@ -213,8 +184,8 @@ fn every_half_is_what_the_crate_half_says() {
         assert!(same(F16(bits).to_f64(), f16.to_f64()), "{bits:x}");
         assert!(same(Bf16(bits).to_f64(), bf16.to_f64()), "{bits:x}");
         for wide in [Type::F32, Type::F64] {
-            let there = cvt(bits.into(), Type::F16, wide, Rules::default());
-            let back = cvt(there, wide, Type::F16, Rules::default());
+            let there = cvt(bits.into(), Type::F16, wide, Mode::PLAIN);
+            let back = cvt(there, wide, Type::F16, Mode::PLAIN);
             // A NaN keeps its payload in f64.
             let expected = match wide {
                 _ if !f16.is_nan() => bits,
@@ -245,10 +216,6 @@ fn every_half_is_what_the_crate_half_says() {
 #[test]
 fn floats_become_integers_as_the_cpu_rounds_and_saturates() {
     let mut random = Random::new(10);
-    let rules = |round| Rules {
-        round,
-        ..Rules::default()
-    };
     for _ in 0..100_000 {
         let a = f64::from_bits(Draw::NumF64.draw(&mut random));
         let b = f32::from_bits(Draw::NumF32.draw(&mut random) as u32);
@@ -258,7 +225,7 @@ fn floats_become_integers_as_the_cpu_rounds_and_saturates() {
             (Round::Down, a.floor(), b.floor()),
             (Round::Up, a.ceil(), b.ceil()),
         ] {
-            let result = |to| cvt(a.to_bits(), Type::F64, to, rules(round));
+            let result = |to| cvt(a.to_bits(), Type::F64, to, rounding(round));
             assert_eq!(result(Type::S64), rounded as i64 as u64, "{a:e} {round:?}");
             assert_eq!(result(Type::U64), rounded as u64, "{a:e} {round:?}");
             assert_eq!(
@@ -267,7 +234,7 @@ fn floats_become_integers_as_the_cpu_rounds_and_saturates() {
                 "{a:e} {round:?}"
             );
             assert_eq!(result(Type::U8) as u8, rounded as u8, "{a:e} {round:?}");
-            let result = |to| cvt(b.to_bits().into(), Type::F32, to, rules(round));
+            let result = |to| cvt(b.to_bits().into(), Type::F32, to, rounding(round));
             assert_eq!(
                 result(Type::S32) as u32,
                 single as i32 as u32,
@@ -283,9 +250,9 @@ fn floats_become_integers_as_the_cpu_rounds_and_saturates() {
                 b.to_bits().into(),
                 Type::F32,
                 Type::F32,
-                Rules {
+                Mode {
                     integer: true,
-                    ..rules(round)
+                    ..rounding(round)
                 },
             );
             assert_eq!(whole as u32, single.to_bits(), "{b:e} {round:?}");
@@ -298,7 +265,7 @@ fn integers_become_floats_and_integers() {
     let mut random = Random::new(11);
     for _ in 0..100_000 {
         let a = Draw::I64.draw(&mut random);
-        let to = |from, to| cvt(a, from, to, Rules::default());
+        let to = |from, to| cvt(a, from, to, Mode::PLAIN);
         assert_eq!(to(Type::S64, Type::F64), (a as i64 as f64).to_bits());
         assert_eq!(to(Type::U64, Type::F32) as u32, (a as f32).to_bits());
         assert_eq!(to(Type::S32, Type::F32) as u32, (a as i32 as f32).to_bits());
@@ -308,15 +275,7 @@ fn integers_become_floats_and_integers() {
         );
         assert_eq!(to(Type::S8, Type::S64), a as i8 as u64);
         assert_eq!(to(Type::S64, Type::S16), a as i16 as u64);
-        let saturated = cvt(
-            a,
-            Type::S64,
-            Type::U8,
-            Rules {
-                sat: true,
-                ..Rules::default()
-            },
-        );
+        let saturated = cvt(a, Type::S64, Type::U8, Mode::of(&["sat"]));
         assert_eq!(saturated, (a as i64).clamp(0, 255) as u64);
     }
     assert_eq!(cvt_pack(300, 0xffff_fff0, 0x1234, Type::U8), 0x1234_ff00);
@@ -327,12 +286,9 @@ fn integers_become_floats_and_integers() {
 #[test]
 fn modifiers() {
     let (tiny, nan) = (f32::from_bits(1), f32::from_bits(0xffc0_1234));
-    let mode = Mode::default();
-    let (ftz, sat, relu) = (
-        Mode { ftz: true, ..mode },
-        Mode { sat: true, ..mode },
-        Mode { relu: true, ..mode },
-    );
+    let mode = Mode::PLAIN;
+    let [ftz, sat, relu, nans, xorsign, finite] =
+        ["ftz", "sat", "relu", "NaN", "xorsign", "satfinite"].map(|name| Mode::of(&[name]));
     assert_eq!(float::add(tiny, -0.0, ftz).to_bits(), 0);
     assert_eq!(float::mul(-tiny, 1.0, ftz).to_bits(), 0x8000_0000);
     assert_eq!(float::mul(f32::MIN_POSITIVE, 0.5, ftz).to_bits(), 0);
@@ -352,38 +308,12 @@ fn modifiers() {
     );
     assert_eq!(float::fma(F16(0xbc00), F16(0x3c00), F16(0), relu).0, 0);
     assert_eq!(float::fma(F16(0x7e01), F16(0x3c00), F16(0), relu).0, 0x7fff);
-    let extreme = Extreme::default();
-    assert_eq!(float::min(0.0_f32, -0.0, extreme).to_bits(), 0x8000_0000);
-    assert_eq!(float::max(-0.0_f32, 0.0, extreme).to_bits(), 0);
-    assert_eq!(float::max(nan, -3.0, extreme), -3.0);
-    assert_eq!(
-        float::max(
-            nan,
-            -3.0,
-            Extreme {
-                nan: true,
-                ..extreme
-            }
-        )
-        .to_bits(),
-        0x7fff_ffff
-    );
-    assert_eq!(
-        float::min(
-            -5.0_f32,
-            3.0,
-            Extreme {
-                xorsign_abs: true,
-                ..extreme
-            }
-        ),
-        -3.0
-    );
+    assert_eq!(float::min(0.0_f32, -0.0, mode).to_bits(), 0x8000_0000);
+    assert_eq!(float::max(-0.0_f32, 0.0, mode).to_bits(), 0);
+    assert_eq!(float::max(nan, -3.0, mode), -3.0);
+    assert_eq!(float::max(nan, -3.0, nans).to_bits(), 0x7fff_ffff);
+    assert_eq!(float::min(-5.0_f32, 3.0, xorsign), -3.0);
     // 449 is nearer to the largest E4M3, 448, than to what would follow.
-    let finite = Rules {
-        finite: true,
-        ..Rules::default()
-    };
     let e4m3 = |a: f32, b: f32| {
         pack(
             a.to_bits().into(),
@@ -395,81 +325,6 @@ fn modifiers() {
     };
     assert_eq!(e4m3(449.0, -1e9), 0x7efe);
     assert_eq!(e4m3(f32::NAN, f32::INFINITY), 0x7f7e);
-}
-
-/// The pseudocode of 9.7.1.18, 9.7.1.19, 9.7.1.21, 9.7.1.22.
-#[test]
-fn bit_fields_are_those_of_the_manual() {
-    let mut random = Random::new(12);
-    for _ in 0..200_000 {
-        let (a, b) = (
-            Draw::I32.draw(&mut random) as u32,
-            Draw::I32.draw(&mut random) as u32,
-        );
-        let (p, l) = (
-            Draw::Shift.draw(&mut random) as u32 & 0xff,
-            Draw::Shift.draw(&mut random) as u32 & 0xff,
-        );
-        let bit = |value: u32, at: u32| value >> at & 1;
-        let sign = if l == 0 {
-            0
-        } else {
-            bit(a, (p + l - 1).min(31))
-        };
-        let field = |signed: bool| {
-            (0..32).map(|i| if i < l && p + i < 32 { bit(a, p + i) } else if signed { sign } else { 0 } << i).sum::<u32>()
-        };
-        assert_eq!(int::Int::bfe(a, p, l), field(false), "{a:x} {p} {l}");
-        assert_eq!(
-            int::Int::bfe(a as i32, p, l) as u32,
-            field(true),
-            "{a:x} {p} {l}"
-        );
-        let inserted = (0..32).map(|i| if i >= p && i < p + l { bit(a, i - p) } else { bit(b, i) } << i).sum::<u32>();
-        assert_eq!(
-            int::bfi(a.into(), b.into(), p, l, 32) as u32,
-            inserted,
-            "{a:x} {b:x} {p} {l}"
-        );
-        let (base, offset) = (
-            Draw::Lane.draw(&mut random) as u32,
-            Draw::Signed.draw(&mut random) as i32,
-        );
-        let (mut found, mut count, mut at) = (u32::MAX, offset.abs() - 1, base as i32);
-        if offset == 0 && base < 32 && bit(a, base) == 1 {
-            found = base;
-        }
-        while offset != 0 && (0..32).contains(&at) && found == u32::MAX {
-            if bit(a, at as u32) == 1 {
-                count -= 1;
-                found = if count < 0 { at as u32 } else { found };
-            }
-            at += offset.signum();
-        }
-        assert_eq!(int::fns(a, base, offset), found, "{a:x} {base} {offset}");
-        let shifted = u64::from(b) << 32 | u64::from(a);
-        assert_eq!(
-            int::shf(a, b, p, true, true),
-            (u128::from(shifted) << p.min(32) >> 32) as u32
-        );
-        assert_eq!(
-            int::shf(a, b, p, false, false),
-            (shifted >> (p & 31)) as u32
-        );
-        let ones = |from: u32, count: u32| {
-            (0..32)
-                .filter(|i| *i >= from && *i < from + count)
-                .map(|i| 1 << i)
-                .sum::<u32>()
-        };
-        assert_eq!(int::bmsk(p, l, false), ones(p, l));
-        assert_eq!(int::szext(a, l, false, false), a & ones(0, l));
-        let negative = l > 0 && l < 32 && bit(a, l - 1) == 1;
-        assert_eq!(
-            int::szext(a, l, true, false),
-            a & ones(0, l) | if negative { !ones(0, l) } else { 0 }
-        );
-    }
 }
 
 /// The layouts of the manual's figures: 9.7.14.5.
@@ -495,12 +350,7 @@ fn matrices_multiply() {
         let integer = of == Type::S8;
         let encode = |value: i32| match integer {
             true => value as u32 & 0xff,
-            false => cvt(
-                (value as f32).to_bits().into(),
-                Type::F32,
-                of,
-                Rules::default(),
-            ) as u32,
+            false => cvt((value as f32).to_bits().into(), Type::F32, of, Mode::PLAIN) as u32,
         };
         let count = |height: usize| height / 8 * k / (4 * each);
         let fill = |matrix: &[Vec<i32>]| -> Vec<[u32; 32]> {

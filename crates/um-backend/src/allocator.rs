@@ -1,0 +1,251 @@
+//! Memory by raw addresses, for frameworks whose allocators return pointers.
+#![allow(
+    unsafe_code,
+    reason = "the framework's promises about addresses and streams are required"
+)]
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use cuda_um::resource::{MemoryResource as _, PoolStats};
+use cuda_um::sys::locks::Mutex;
+use cuda_um::sys::{cudaStream_t, cudaStreamCaptureStatus};
+use cuda_um::{Device, DeviceBuffer, MemoryKind, Pool, Stream, UnifiedBuffer};
+
+use crate::error::{CudaError, Result};
+
+/// An allocator that a framework can plug in: it gives and takes addresses, in the order of the framework's streams.
+///
+/// The memory is a [`Pool`]'s. A block that is freed on one stream and allocated on another is used there only after the work of the first: neither
+/// call waits. Profiles show the blocks by [`name`](Self::name), with every migration.
+///
+/// # Examples
+/// ```
+/// use um_backend::allocator::Allocator;
+/// use um_backend::cuda_um::{MemoryKind, Pool, PoolOptions};
+/// use um_backend::{CudaBackend, CudaBackendConfig};
+///
+/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+/// let device = backend.device();
+/// let pool = Pool::new(device, MemoryKind::Managed, PoolOptions::default())?;
+/// let allocator = Allocator::new(pool)?.name("framework");
+/// let stream = device.create_stream()?; // stands for a stream of the framework
+/// // SAFETY: the stream lives, and nothing uses the memory after it is freed.
+/// unsafe {
+///     let address = allocator.allocate(1 << 20, stream.as_raw())?;
+///     // … the framework's kernels use `address` on this stream …
+///     allocator.free(address, stream.as_raw())?;
+/// }
+/// assert_eq!(allocator.stats().live_bytes, 0);
+/// # Ok::<(), um_backend::CudaError>(())
+/// ```
+#[doc(alias = "cudaMallocAsync")]
+#[doc(alias = "CUDAPluggableAllocator")]
+pub struct Allocator {
+    pool: Pool,
+    prefetch: bool,
+    name: Option<Arc<str>>,
+    /// The blocks that the framework has, by their addresses.
+    live: [Mutex<HashMap<usize, Block>>; 16],
+}
+
+/// Memory that the framework has.
+enum Block {
+    Unified(UnifiedBuffer<MaybeUninit<u8>>),
+    Device(DeviceBuffer<MaybeUninit<u8>>),
+}
+
+impl Allocator {
+    /// Makes an allocator over a pool of managed or of device memory.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for a pool of pinned memory.
+    pub fn new(pool: Pool) -> Result<Self> {
+        match pool.kind() {
+            MemoryKind::Managed | MemoryKind::Device => Ok(Self {
+                pool,
+                prefetch: true,
+                name: None,
+                live: Default::default(),
+            }),
+            other => Err(CudaError::InvalidArgument {
+                what: "the pool of an allocator",
+                value: other.to_string(),
+                reason: "kernels of a framework use managed memory or device memory".to_owned(),
+            }),
+        }
+    }
+
+    /// Sets if new managed memory is prefetched to the device, on the stream of the allocation. Otherwise its first kernel has a page fault for
+    /// each piece. The default is true.
+    #[must_use]
+    pub fn prefetch(mut self, prefetch: bool) -> Self {
+        self.prefetch = prefetch;
+        self
+    }
+
+    /// Sets the name of the memory in profiles and errors.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The device of the memory.
+    pub fn device(&self) -> &Device {
+        self.pool.device()
+    }
+
+    /// The pool's statistics.
+    pub fn stats(&self) -> PoolStats {
+        self.pool.stats()
+    }
+
+    /// Returns the free memory of the pool to CUDA, and returns its size in bytes.
+    pub fn trim(&self) -> usize {
+        self.pool.trim()
+    }
+
+    /// Allocates `bytes` bytes with arbitrary contents, at a multiple of 256. Null for 0 bytes.
+    ///
+    /// # Ordering
+    /// Work that is enqueued on `stream` after the call runs after all work that the memory's former owners enqueued before they freed it. Does not
+    /// wait for work; while `stream` is captured into a graph, it waits for the former owners' work.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`]; [`CudaError::InvalidArgument`] for the stream 2 (`cudaStreamPerThread`); [`CudaError::Foreign`] for a stream of
+    /// another context; the errors of the CUDA functions. Nothing is allocated then.
+    ///
+    /// # Safety
+    /// `stream` is a live stream of the device, or 0 or 1 for its legacy default stream.
+    pub unsafe fn allocate(&self, bytes: usize, stream: cudaStream_t) -> Result<*mut c_void> {
+        if bytes == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        let mut block = match self.pool.kind() {
+            MemoryKind::Managed => {
+                Block::Unified(UnifiedBuffer::<u8>::uninit_in(&self.pool, bytes)?)
+            }
+            _ => Block::Device(DeviceBuffer::<u8>::uninit_in(&self.pool, bytes)?),
+        };
+        if let Some(name) = &self.name {
+            block.set_name(name);
+        }
+        // SAFETY: guaranteed by the caller.
+        let address = match unsafe { self.is_captured(stream) } {
+            true => {
+                let own = self.device().create_stream()?;
+                let address = block.follow(&own)?;
+                own.synchronize()?;
+                address
+            }
+            false => {
+                // SAFETY: guaranteed by the caller.
+                let theirs = unsafe { self.device().adopt_stream(stream, ())? };
+                if let (true, Block::Unified(buffer)) = (self.prefetch, &block) {
+                    buffer.prefetch_on(self.device(), &theirs)?;
+                }
+                block.follow(&theirs)?
+            }
+        };
+        self.shard(address).lock().insert(address.addr(), block);
+        Ok(address)
+    }
+
+    /// Takes memory back. Nothing happens for null.
+    ///
+    /// # Ordering
+    /// The memory is used again only after all work that is on `stream` when this is called, also by an allocation on another stream. Does not wait.
+    ///
+    /// # Errors
+    /// [`CudaError::Foreign`] for an address that is not of this allocator, or was freed before. After an error of CUDA, or for a stream that is
+    /// captured into a graph, the memory stays allocated.
+    ///
+    /// # Safety
+    /// - `stream` is a live stream of the device, or 0 or 1 for its legacy default stream.
+    /// - All work that uses the memory is on `stream`, or is ordered before work that is on it. Nothing uses the memory afterwards.
+    pub unsafe fn free(&self, address: *mut c_void, stream: cudaStream_t) -> Result<()> {
+        if address.is_null() {
+            return Ok(());
+        }
+        cuda_um::fork::check("Allocator::free")?;
+        let taken = self.shard(address).lock().remove(&address.addr());
+        let mut block = taken.ok_or_else(|| CudaError::Foreign {
+            what: format!("the address {address:p}"),
+            found: "not the first byte of memory that this allocator gave and that was not freed"
+                .to_owned(),
+            allowed: "an address of `Allocator::allocate`, once".to_owned(),
+        })?;
+        // SAFETY: guaranteed by the caller.
+        let theirs = match unsafe { self.is_captured(stream) } {
+            true => Err(CudaError::Capture {
+                call: "Allocator::free".to_owned(),
+                reason: "the stream is captured into a graph, each launch of which may use the memory: free it after the graph".to_owned(),
+            }),
+            // SAFETY: guaranteed by the caller.
+            false => unsafe { self.device().adopt_stream(stream, ()) },
+        };
+        match theirs.and_then(|theirs| block.follow(&theirs)) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.shard(address).lock().insert(address.addr(), block);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether work on a stream is captured into a graph.
+    ///
+    /// # Safety
+    /// The stream is live.
+    unsafe fn is_captured(&self, stream: cudaStream_t) -> bool {
+        let ask = self.device().runtime().table().cudaStreamIsCapturing;
+        let is_legacy_default = stream.addr() < 2;
+        let mut status = cudaStreamCaptureStatus(0);
+        // SAFETY: the stream is guaranteed by the caller; the call writes the status, and leaves it after an error, which the next call with the
+        // stream reports.
+        ask.is_some_and(|ask| !is_legacy_default && unsafe { ask(stream, &mut status) }.0 == 0)
+            && status.0 != 0
+    }
+
+    fn shard(&self, address: *mut c_void) -> &Mutex<HashMap<usize, Block>> {
+        &self.live[address.addr() / 512 % self.live.len()]
+    }
+}
+
+impl Block {
+    fn set_name(&mut self, name: &Arc<str>) {
+        match self {
+            Self::Unified(buffer) => buffer.set_name(Arc::clone(name)),
+            Self::Device(buffer) => buffer.set_name(Arc::clone(name)),
+        }
+    }
+
+    /// Orders later work on a stream after all uses of the memory, and takes the stream's work as one more use. An event says where that ends, because
+    /// the framework may destroy the stream.
+    fn follow(&mut self, stream: &Stream) -> Result<*mut c_void> {
+        // SAFETY: nothing is enqueued here. What the framework enqueues is within the memory, as the caller of `Allocator` promises.
+        let address = unsafe {
+            match self {
+                Self::Unified(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
+                Self::Device(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
+            }
+        }?;
+        stream.record()?;
+        Ok(address)
+    }
+}
+
+impl fmt::Debug for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allocator")
+            .field("kind", &self.pool.kind())
+            .field("device", &self.device().ordinal())
+            .field("name", &self.name)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

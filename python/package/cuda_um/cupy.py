@@ -1,0 +1,43 @@
+"""CuPy allocates from this package.
+
+>>> import cupy, cuda_um.cupy
+>>> cupy.cuda.set_allocator(cuda_um.cupy.allocator(name="arrays"))
+>>> x = cupy.zeros(1 << 20)  # unified memory
+"""
+
+from typing import Any, Callable, Optional
+
+import cupy  # type: ignore[import-not-found, unused-ignore]
+
+from . import _cuda_um
+from ._errors import OutOfMemoryError
+
+__all__ = ["allocator"]
+
+
+def allocator(
+    kind: str = "unified", oversubscription: bool = False, prefetch: bool = True, name: Optional[str] = None
+) -> "Callable[[int], Any]":
+    """A function for ``cupy.cuda.set_allocator``: new arrays have this package's memory.
+
+    ``kind`` is "unified", which the CPU and the GPU access at one address, or "device". With ``oversubscription=True``, unified memory may exceed that of
+    the device. With ``prefetch``, new unified memory is on the device before a kernel uses it. ``name`` is the memory's name in profiles.
+
+    Memory is allocated on CuPy's current stream, and freed in its order, without a wait. The function has the attribute ``stats``, a method of the
+    device's ordinal. CuPy's threads must not have default streams of their own (``CUPY_CUDA_PER_THREAD_DEFAULT_STREAM``).
+    """
+    native = _cuda_um.Allocator(kind, oversubscription, prefetch, name)
+
+    def allocate(nbytes: int) -> Any:
+        stream = cupy.cuda.get_current_stream()
+        device = cupy.cuda.runtime.getDevice()
+        try:
+            block = native.allocate(nbytes, device, stream.ptr, stream)
+        except OutOfMemoryError as error:
+            stats = native.stats(device)
+            raise cupy.cuda.memory.OutOfMemoryError(nbytes, stats["live_bytes"]) from error
+        memory = cupy.cuda.UnownedMemory(block.address, nbytes, block, device)
+        return cupy.cuda.MemoryPointer(memory, 0)
+
+    allocate.stats = native.stats  # type: ignore[attr-defined]
+    return allocate
