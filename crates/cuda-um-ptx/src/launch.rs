@@ -137,35 +137,29 @@ impl Default for Checks {
     /// Bounds, alignment, arguments and barriers: those that cost little.
     fn default() -> Self {
         Self {
-            bounds: true,
-            alignment: true,
-            arguments: true,
             unwritten: false,
             races: false,
-            barriers: true,
+            ..Self::ALL
         }
     }
 }
 
 impl Checks {
     /// All of them.
-    pub const ALL: Self = Self {
-        bounds: true,
-        alignment: true,
-        arguments: true,
-        unwritten: true,
-        races: true,
-        barriers: true,
-    };
+    pub const ALL: Self = Self::each(true);
     /// None of them.
-    pub const NONE: Self = Self {
-        bounds: false,
-        alignment: false,
-        arguments: false,
-        unwritten: false,
-        races: false,
-        barriers: false,
-    };
+    pub const NONE: Self = Self::each(false);
+
+    const fn each(on: bool) -> Self {
+        Self {
+            bounds: on,
+            alignment: on,
+            arguments: on,
+            unwritten: on,
+            races: on,
+            barriers: on,
+        }
+    }
 }
 
 /// One launch of a kernel. Set the fields that matter, and take the others from [`Launch::default`].

@@ -372,6 +372,7 @@ pub(crate) struct Place {
 }
 
 /// A kernel that is ready to run, with the functions it calls. It keeps what it needs of its module.
+#[derive(Default)]
 pub struct Program {
     pub(crate) name: String,
     pub(crate) text: Arc<str>,

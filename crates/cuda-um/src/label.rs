@@ -7,46 +7,43 @@ use std::sync::Arc;
 /// The properties of a buffer that are fixed when it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
-    /// The type of the buffer: `"UnifiedBuffer"`.
-    pub(crate) what: &'static str,
-    /// The name of the element type.
-    pub(crate) element: &'static str,
-    pub(crate) element_bytes: usize,
+    /// The type of the buffer (`"UnifiedBuffer"`), and the name and the size of the element type. A function, because labels are copied.
+    of: fn() -> (&'static str, &'static str, usize),
     /// The caller that made the buffer; `None` for slabs.
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
 impl Label {
-    /// The label of a buffer of `T`.
-    pub(crate) fn of<T>(what: &'static str, site: &'static Location<'static>) -> Self {
-        Self {
-            what,
-            element: std::any::type_name::<T>(),
-            element_bytes: size_of::<T>(),
-            site: Some(site),
-        }
+    pub(crate) fn new(
+        of: fn() -> (&'static str, &'static str, usize),
+        site: &'static Location<'static>,
+    ) -> Self {
+        let site = Some(site);
+        Self { of, site }
     }
 
     /// The label of a pool's slab.
     pub(crate) fn slab() -> Self {
         Self {
-            what: "slab",
-            element: "u8",
-            element_bytes: 1,
+            of: || ("slab", "u8", 1),
             site: None,
         }
+    }
+
+    pub(crate) fn element_bytes(&self) -> usize {
+        (self.of)().2
     }
 
     /// `UnifiedBuffer<f32>[1024]`
     pub(crate) fn describe(&self, bytes: usize) -> String {
         // `MaybeUninit<T>` is shown as `T`: the elements will be initialised.
-        let inner = self
-            .element
+        let (what, element, element_bytes) = (self.of)();
+        let inner = element
             .split_once("MaybeUninit<")
-            .map_or(self.element, |(_, inner)| inner.trim_end_matches('>'));
+            .map_or(element, |(_, inner)| inner.trim_end_matches('>'));
         let element = inner.rsplit("::").next().unwrap_or(inner);
-        let len = bytes / self.element_bytes.max(1);
-        format!("{}<{element}>[{len}]", self.what)
+        let len = bytes / element_bytes.max(1);
+        format!("{what}<{element}>[{len}]")
     }
 }
 

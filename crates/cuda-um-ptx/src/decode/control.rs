@@ -198,7 +198,9 @@ impl<'m> Decoder<'m> {
         }
         for (operand, formal) in results.iter().zip(&returned) {
             let to = match operand {
-                Operand::Name(name) if matches!(self.lookup(*name)?, Some((_, None))) => {
+                Operand::Name(name)
+                    if !matches!(self.lookup(*name)?, Some(Binding::Slot(_)) | None) =>
+                {
                     self.passed(operand, formal.bytes * 8)?
                 }
                 operand => Passed::Register(self.target(operand)?),
@@ -210,7 +212,7 @@ impl<'m> Decoder<'m> {
 
     fn passed(&mut self, operand: &Operand, bits: u32) -> Result<Passed> {
         if let Operand::Name(name) = operand
-            && let Some((Binding::Local(offset), None)) = self.lookup(*name)?
+            && let Some(Binding::Local(offset)) = self.lookup(*name)?
         {
             return Ok(Passed::Local(offset));
         }

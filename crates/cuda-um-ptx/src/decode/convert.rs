@@ -248,7 +248,7 @@ impl Decoder<'_> {
         let d = self.target(self.at(form, 0)?)?;
         // The address of a variable, if it is one that only the launch knows.
         if let (Operand::Name(name), false) = (self.at(form, 1)?, form.has("to"))
-            && let Some((Binding::DynamicShared, None)) = self.lookup(*name)?
+            && let Some(Binding::DynamicShared) = self.lookup(*name)?
         {
             let a = self.constant(
                 Class::Long,

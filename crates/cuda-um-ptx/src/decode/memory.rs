@@ -36,10 +36,10 @@ impl Decoder<'_> {
             })
         };
         match found {
-            Some((_, Some(slot))) if slot.class == Class::Pred || slot.bits < 32 => {
+            Some(Binding::Slot(slot)) if slot.class == Class::Pred || slot.bits < 32 => {
                 self.bad("an address has 32 or 64 bits")
             }
-            Some((_, Some(slot))) => {
+            Some(Binding::Slot(slot)) => {
                 let space = if space == Space::Param && !self.entry {
                     Space::Local
                 } else {
@@ -51,17 +51,17 @@ impl Decoder<'_> {
                     offset,
                 })
             }
-            Some((Binding::Shared(base), None)) => absolute(Space::Shared, base),
-            Some((Binding::Local(base), None)) => absolute(Space::Local, base.into()),
-            Some((Binding::Parameter(base), None)) => absolute(Space::Param, base.into()),
-            Some((Binding::DynamicShared, None)) => relative(
+            Some(Binding::Shared(base)) => absolute(Space::Shared, base),
+            Some(Binding::Local(base)) => absolute(Space::Local, base.into()),
+            Some(Binding::Parameter(base)) => absolute(Space::Param, base.into()),
+            Some(Binding::DynamicShared) => relative(
                 Space::Shared,
                 Constant::DynamicShared {
                     offset,
                     generic: false,
                 },
             ),
-            Some((Binding::Memory(index), None)) => {
+            Some(Binding::Memory(index)) => {
                 relative(Space::Global, Constant::Variable { index, offset })
             }
             _ => self.bad(format!("`{}` is not declared", self.str(name))),

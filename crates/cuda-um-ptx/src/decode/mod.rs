@@ -25,8 +25,26 @@ const LIMIT: usize = 1 << 20;
 
 pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
     let module = kernel.module;
+    let parameters = kernel.parameters();
+    let files = module.tree().files.iter();
+    let product = |dims: [u32; 3]| dims.iter().fold(1u32, |all, n| all.saturating_mul(*n));
+    let program = Program {
+        name: kernel.name().into(),
+        text: module.text().clone(),
+        files: files
+            .map(|&(number, name)| (number, module.str(name).into()))
+            .collect(),
+        parameter_bytes: parameters.last().map_or(0, |last| last.offset + last.bytes),
+        parameters,
+        variables: module.variables().count(),
+        max_threads: kernel.max_threads().map(product),
+        required_threads: kernel.function.required_threads,
+        ..Program::default()
+    };
     let mut decoder = Decoder {
         module,
+        program,
+        dynamic_align: 16,
         scopes: Vec::new(),
         labels: HashMap::new(),
         blocks: 0,
@@ -41,44 +59,17 @@ pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
         code_places: Vec::new(),
         targets: Vec::new(),
         carry: None,
-        dynamic_align: 16,
-        program: Program {
-            name: kernel.name().into(),
-            text: module.text().clone(),
-            files: module
-                .tree()
-                .files
-                .iter()
-                .map(|&(number, name)| (number, module.str(name).into()))
-                .collect(),
-            code: Vec::new(),
-            places: Vec::new(),
-            accesses: Vec::new(),
-            extras: Vec::new(),
-            tables: Vec::new(),
-            constants: Vec::new(),
-            words: 0,
-            longs: 0,
-            preds: 0,
-            shared_bytes: 0,
-            dynamic_shared: 0,
-            local_bytes: 0,
-            parameter_bytes: 0,
-            parameters: kernel.parameters(),
-            variables: module.variables().count(),
-            max_threads: kernel
-                .max_threads()
-                .map(|dims| dims.iter().fold(1u32, |all, n| all.saturating_mul(*n))),
-            required_threads: kernel.function.required_threads,
-        },
     };
-    decoder.program.parameter_bytes = decoder
-        .program
-        .parameters
-        .last()
-        .map_or(0, |last| last.offset + last.bytes);
     if decoder.program.parameter_bytes > 32_764 {
         return Err(decoder.invalid(kernel.function.line, "more than 32764 bytes of parameters"));
+    }
+    if kernel
+        .function
+        .cluster
+        .is_some_and(|dims| product(dims) > 1)
+    {
+        decoder.place.line = kernel.function.line;
+        return decoder.unsupported("a cluster of more than one block");
     }
     decoder.declare(kernel.function)?;
     let mut next = 0;
@@ -92,8 +83,10 @@ pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
 /// What a name means in its block.
 #[derive(Clone, Copy)]
 enum Binding {
-    Register(Kind),
-    /// `%r<8>`, with the index of the family's slots.
+    Slot(Slot),
+    /// A register that has no slot yet: kernels declare many more than they use.
+    Register(Type),
+    /// `%r<8>`
     Family {
         kind: Type,
         count: u32,
@@ -107,18 +100,9 @@ enum Binding {
     Memory(u32),
 }
 
-/// A register. It gets a slot at its first use, because kernels declare many more than they use.
-#[derive(Clone, Copy)]
-struct Kind {
-    kind: Type,
-    slot: Option<Slot>,
-}
-
 #[derive(Default)]
 struct Scope<'m> {
     names: HashMap<&'m str, Binding>,
-    /// Members of families.
-    members: HashMap<&'m str, Slot>,
     block: u32,
 }
 
@@ -288,10 +272,7 @@ impl<'m> Decoder<'m> {
             {
                 let binding = match place {
                     Passed::Local(offset) => Binding::Local(offset),
-                    Passed::Register(slot) => Binding::Register(Kind {
-                        kind: variable.kind,
-                        slot: Some(slot),
-                    }),
+                    Passed::Register(slot) => Binding::Slot(slot),
                 };
                 self.bind(variable.name, binding);
             }
@@ -382,15 +363,10 @@ impl<'m> Decoder<'m> {
                     self.place.line = *line;
                     return self.unsupported("a register of this type");
                 }
-                let binding = match count {
-                    Some(count) => Binding::Family {
-                        kind: *kind,
-                        count: *count,
-                    },
-                    None => Binding::Register(Kind {
-                        kind: *kind,
-                        slot: None,
-                    }),
+                let kind = *kind;
+                let binding = match *count {
+                    Some(count) => Binding::Family { kind, count },
+                    None => Binding::Register(kind),
                 };
                 self.bind(*name, binding);
             }
@@ -434,68 +410,51 @@ impl<'m> Decoder<'m> {
 
     // ---- names ----
 
-    /// Registers of the innermost block first, then those of the module.
-    fn lookup(&mut self, name: Text) -> Result<Option<(Binding, Option<Slot>)>> {
-        let text = self.str(name);
+    /// What a name means: in the innermost block first, then in the module. A register gets a slot.
+    fn lookup(&mut self, name: Text) -> Result<Option<Binding>> {
+        let (text, module) = (self.str(name), self.module);
+        let first_digit = text
+            .trim_end_matches(|byte: char| byte.is_ascii_digit())
+            .len();
         for depth in (0..self.scopes.len()).rev() {
-            if let Some(&slot) = self.scopes[depth].members.get(text) {
-                return Ok(Some((Binding::DynamicShared, Some(slot))));
-            }
-            match self.scopes[depth].names.get(text).copied() {
-                Some(Binding::Register(Kind {
-                    slot: Some(slot), ..
-                })) => return Ok(Some((Binding::DynamicShared, Some(slot)))),
-                Some(Binding::Register(Kind { kind, slot: None })) => {
-                    let slot = self.new_slot(kind)?;
-                    self.scopes[depth].names.insert(
-                        text,
-                        Binding::Register(Kind {
-                            kind,
-                            slot: Some(slot),
-                        }),
-                    );
-                    return Ok(Some((Binding::DynamicShared, Some(slot))));
-                }
-                Some(Binding::Family { .. }) | None => {}
-                Some(other) => return Ok(Some((other, None))),
-            }
-            let digits = text.len()
-                - text
-                    .trim_end_matches(|byte: char| byte.is_ascii_digit())
-                    .len();
-            for split in text.len() - digits..text.len() {
-                let (base, number) = text.split_at(split);
-                if let Some(&Binding::Family { kind, count }) = self.scopes[depth].names.get(base)
-                    && number.parse::<u32>().is_ok_and(|number| number < count)
-                {
-                    let slot = self.new_slot(kind)?;
-                    self.scopes[depth].members.insert(text, slot);
-                    return Ok(Some((Binding::DynamicShared, Some(slot))));
-                }
-            }
+            let names = &self.scopes[depth].names;
+            let member = || {
+                (first_digit..text.len()).find_map(|split| match names.get(&text[..split]) {
+                    Some(&Binding::Family { kind, count }) => {
+                        let number = text[split..].parse::<u32>();
+                        number.is_ok_and(|number| number < count).then_some(kind)
+                    }
+                    _ => None,
+                })
+            };
+            let kind = match names.get(text) {
+                Some(&Binding::Register(kind)) => kind,
+                Some(Binding::Family { .. }) | None => match member() {
+                    Some(kind) => kind,
+                    None => continue,
+                },
+                Some(&binding) => return Ok(Some(binding)),
+            };
+            let binding = Binding::Slot(self.new_slot(kind)?);
+            self.scopes[depth].names.insert(text, binding);
+            return Ok(Some(binding));
         }
-        let module = self.module;
-        let Some(variable) = module
-            .tree()
-            .variables
-            .iter()
-            .find(|variable| module.str(variable.name) == text)
-        else {
+        let variables = module.tree().variables.iter();
+        let mut named = variables
+            .clone()
+            .filter(|variable| module.str(variable.name) == text);
+        let Some(variable) = named.next() else {
             return Ok(None);
         };
         if variable.space == Space::Shared {
-            return Ok(Some((self.shared(variable)?, None)));
+            return self.shared(variable).map(Some);
         }
         if !in_memory(variable) {
             return self.unsupported("a texture, sampler or surface");
         }
-        let index = module
-            .tree()
-            .variables
-            .iter()
-            .filter(|other| in_memory(other))
-            .position(|other| std::ptr::eq(other, variable));
-        Ok(Some((Binding::Memory(index.unwrap_or(0) as u32), None)))
+        let mut others = variables.filter(|other| in_memory(other));
+        let index = others.position(|other| std::ptr::eq(other, variable));
+        Ok(Some(Binding::Memory(index.unwrap_or(0) as u32)))
     }
 
     fn emit(&mut self, code: Code, d: u32, a: u32, b: u32, c: u32) {
@@ -538,7 +497,9 @@ impl<'m> Decoder<'m> {
         if let Some((name, negated)) = instruction.guard {
             let mut slot = self.predicate(name)?;
             // An instruction of several steps may write its own guard in the first.
-            if instruction.operands.first().is_some_and(|first| matches!(first, Operand::Name(other) | Operand::Pair(other, _) if self.str(*other) == self.str(name)))
+            if let Some(Operand::Name(first) | Operand::Pair(first, _)) =
+                instruction.operands.first()
+                && self.str(*first) == self.str(name)
             {
                 let copy = self.temporary(Class::Pred)?;
                 self.emit(Code::Logic, copy.index, slot.index, slot.index, 0b1100);

@@ -67,7 +67,7 @@ impl Decoder<'_> {
     pub(super) fn target(&mut self, operand: &Operand) -> Result<Slot> {
         match operand {
             Operand::Name(name) => match self.lookup(*name)? {
-                Some((_, Some(slot))) => Ok(slot),
+                Some(Binding::Slot(slot)) => Ok(slot),
                 _ => self.bad(format!("`{}` is not a register", self.str(*name))),
             },
             _ => self.bad("a register is expected"),
@@ -76,7 +76,7 @@ impl Decoder<'_> {
 
     pub(super) fn predicate(&mut self, name: Text) -> Result<Slot> {
         match self.lookup(name)? {
-            Some((_, Some(slot))) if slot.class == Class::Pred => Ok(slot),
+            Some(Binding::Slot(slot)) if slot.class == Class::Pred => Ok(slot),
             _ => self.bad(format!("`{}` is not a predicate", self.str(name))),
         }
     }
@@ -144,50 +144,39 @@ impl Decoder<'_> {
 
     /// The value of a register, a special register, or the address of a variable.
     pub(super) fn value(&mut self, name: Text, offset: i64) -> Result<Slot> {
-        if let Some((binding, slot)) = self.lookup(name)? {
-            return match (binding, slot) {
-                (_, Some(slot)) if offset == 0 => Ok(slot),
-                (_, Some(_)) => self.bad("an offset to a register is only possible in an address"),
-                (Binding::Shared(base), _) => self.long_value(base.wrapping_add_signed(offset)),
-                (Binding::DynamicShared, _) => self.constant(
-                    Class::Long,
-                    64,
-                    Constant::DynamicShared {
-                        offset,
-                        generic: false,
-                    },
-                ),
-                (Binding::Local(base), _) => {
-                    self.long_value(u64::from(base).wrapping_add_signed(offset))
-                }
-                (Binding::Parameter(base), _) => {
-                    self.long_value(u64::from(base).wrapping_add_signed(offset))
-                }
-                (Binding::Memory(index), _) => {
-                    self.constant(Class::Long, 64, Constant::Variable { index, offset })
-                }
-                _ => self.bad("a register or variable is expected"),
-            };
+        let constant = match self.lookup(name)? {
+            Some(Binding::Slot(slot)) if offset == 0 => return Ok(slot),
+            Some(Binding::Slot(_)) => {
+                return self.bad("an offset to a register is only possible in an address");
+            }
+            Some(Binding::Shared(base)) => Some(Constant::Value(base.wrapping_add_signed(offset))),
+            Some(Binding::Local(base) | Binding::Parameter(base)) => {
+                Some(Constant::Value(u64::from(base).wrapping_add_signed(offset)))
+            }
+            Some(Binding::DynamicShared) => Some(Constant::DynamicShared {
+                offset,
+                generic: false,
+            }),
+            Some(Binding::Memory(index)) => Some(Constant::Variable { index, offset }),
+            Some(Binding::Register(_) | Binding::Family { .. }) | None => None,
+        };
+        if let Some(constant) = constant {
+            return self.constant(Class::Long, 64, constant);
         }
-        match self.special(self.str(name)) {
+        let text = self.str(name);
+        let mut functions = self.module.tree().functions.iter();
+        match self.special(text) {
             Some((special, bits)) if offset == 0 => {
                 let class = if bits == 64 { Class::Long } else { Class::Word };
                 self.constant(class, bits, special)
             }
-            _ if self
-                .module
-                .tree()
-                .functions
-                .iter()
-                .any(|function| self.str(function.name) == self.str(name)) =>
-            {
+            _ if functions.any(|function| self.str(function.name) == text) => {
                 self.unsupported("the address of a function")
             }
-            _ if self.str(name).starts_with('%') => self.unsupported(format!(
-                "the register `{}`, which is not declared",
-                self.str(name)
-            )),
-            _ => self.bad(format!("`{}` is not declared", self.str(name))),
+            _ if text.starts_with('%') => {
+                self.unsupported(format!("the register `{text}`, which is not declared"))
+            }
+            _ => self.bad(format!("`{text}` is not declared")),
         }
     }
 

@@ -39,11 +39,10 @@ pub enum Value {
     Integer(u64),
     F32(u32),
     F64(u64),
-    /// The address of a variable, `generic()` or within its state space. `shift` selects a byte: `0xFF00(name)` is 8.
+    /// The address of a variable. `shift` selects a byte: `0xFF00(name)` is 8.
     Address {
         name: Text,
         offset: i64,
-        generic: bool,
         shift: u32,
     },
 }

@@ -275,12 +275,7 @@ impl<'a> Parser<'a> {
                 }
                 ".attribute" => {
                     self.advance();
-                    while !self.take(b')') {
-                        if self.token.kind == Kind::End {
-                            return self.error("`)`");
-                        }
-                        self.advance();
-                    }
+                    self.skip_behind(b')', "`)`")?;
                     continue;
                 }
                 ".v2" => vector = 2,
@@ -364,7 +359,7 @@ impl<'a> Parser<'a> {
 
     fn initial(&mut self, values: &mut Vec<Value>, strides: &[u64]) -> Result<()> {
         if !self.take(b'{') {
-            values.push(self.value()?);
+            values.push(self.value(0)?);
             return Ok(());
         }
         while !self.take(b'}') {
@@ -382,7 +377,7 @@ impl<'a> Parser<'a> {
                     Value::Integer(0),
                 );
             } else {
-                values.push(self.value()?);
+                values.push(self.value(0)?);
             }
             if !self.take(b',') && !self.at(b'}') {
                 return self.error("`,` or `}`");
@@ -391,61 +386,49 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn value(&mut self) -> Result<Value> {
-        let (generic, shift) = match self.token.kind {
-            Kind::Word if self.word() == "generic" && self.next.kind == Kind::Sign(b'(') => {
-                (true, 0)
-            }
-            Kind::Integer(mask) if self.next.kind == Kind::Sign(b'(') => {
-                (false, mask.trailing_zeros() & 56)
-            }
-            Kind::Word => {
-                let name = self.advance().text;
-                return Ok(Value::Address {
-                    name,
-                    offset: self.offset()?,
-                    generic: false,
-                    shift: 0,
-                });
-            }
-            _ => {
-                let negative = self.take(b'-');
-                let value = match self.token.kind {
-                    Kind::Integer(value) => Value::Integer(if negative {
-                        value.wrapping_neg()
-                    } else {
-                        value
-                    }),
-                    Kind::F32(bits) => Value::F32(bits ^ u32::from(negative) << 31),
-                    Kind::F64(bits) => Value::F64(bits ^ u64::from(negative) << 63),
-                    _ => return self.error("a number or the name of a variable"),
-                };
-                self.advance();
-                return Ok(value);
-            }
-        };
-        self.advance();
-        self.advance();
-        let inner = if self.word() == "generic" && self.next.kind == Kind::Sign(b'(') {
+    fn value(&mut self, depth: u32) -> Result<Value> {
+        if self.next.kind == Kind::Sign(b'(')
+            && depth < 2
+            && (self.word() == "generic" || matches!(self.token.kind, Kind::Integer(_)))
+        {
+            // `generic(name)`, or a byte of an address: `0xFF00(generic(name))`.
+            let shift = match self.advance().kind {
+                Kind::Integer(mask) => mask.trailing_zeros() & 56,
+                _ => 0,
+            };
             self.advance();
-            self.advance();
-            true
-        } else {
-            false
-        };
-        let name = self.name("the name of a variable")?;
-        let mut offset = self.offset()?;
-        self.expect(b')', "`)`")?;
-        if inner {
-            offset = offset.wrapping_add(self.offset()?);
+            let value = self.value(depth + 1)?;
             self.expect(b')', "`)`")?;
+            let more = self.offset()?;
+            return match value {
+                Value::Address {
+                    name,
+                    offset,
+                    shift: inner,
+                } => {
+                    let offset = offset.wrapping_add(more);
+                    Ok(Value::Address {
+                        name,
+                        offset,
+                        shift: shift | inner,
+                    })
+                }
+                _ => self.error("the name of a variable"),
+            };
         }
-        offset = offset.wrapping_add(self.offset()?);
-        Ok(Value::Address {
-            name,
-            offset,
-            generic: generic || inner,
-            shift,
+        if self.token.kind == Kind::Word {
+            let name = self.advance().text;
+            return Ok(Value::Address {
+                name,
+                offset: self.offset()?,
+                shift: 0,
+            });
+        }
+        Ok(match self.number()? {
+            Operand::Integer(value) => Value::Integer(value),
+            Operand::F32(bits) => Value::F32(bits),
+            Operand::F64(bits) => Value::F64(bits),
+            _ => return self.error("a number or the name of a variable"),
         })
     }
 
@@ -471,17 +454,9 @@ impl<'a> Parser<'a> {
         while self.token.kind == Kind::Dot {
             self.skip_attribute()?;
         }
-        let results = if self.at(b'(') {
-            self.parameters()?
-        } else {
-            Vec::new()
-        };
+        let results = self.parameters()?;
         let name = self.name("the name of a function")?;
-        let parameters = if self.at(b'(') {
-            self.parameters()?
-        } else {
-            Vec::new()
-        };
+        let parameters = self.parameters()?;
         let mut function = Function {
             name,
             entry,
@@ -516,14 +491,8 @@ impl<'a> Parser<'a> {
     /// A directive of a function that changes no result, with its values.
     fn skip_attribute(&mut self) -> Result<()> {
         self.advance();
-        if self.take(b'(') {
-            while !self.take(b')') {
-                if self.token.kind == Kind::End {
-                    return self.error("`)`");
-                }
-                self.advance();
-            }
-            return Ok(());
+        if self.at(b'(') {
+            return self.skip_behind(b')', "`)`");
         }
         while matches!(self.token.kind, Kind::Integer(_) | Kind::Quoted) {
             self.advance();
@@ -554,9 +523,9 @@ impl<'a> Parser<'a> {
     }
 
     fn parameters(&mut self) -> Result<Vec<Variable>> {
-        self.expect(b'(', "`(`")?;
         let mut parameters = Vec::new();
-        while !self.take(b')') {
+        let there = self.take(b'(');
+        while there && !self.take(b')') {
             let register = self.dot(".reg");
             if !register && !self.dot(".param") {
                 return self.error("`.param`");

@@ -7,10 +7,9 @@ use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
-use crate::context::tracker::Access;
+use crate::context::tracker::{Access, InFlight};
 use crate::error::Result;
 use crate::fork;
-use crate::resource::block::Uses;
 use crate::resource::existing::Existing;
 use crate::resource::location::Place;
 use crate::resource::placement::{Chosen, Origin, Placement};
@@ -137,7 +136,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         }
         self.settle(Access::Write);
         // The work is over, also if a wait for it fails once more.
-        self.raw.in_flight = Uses::of(None);
+        self.raw.in_flight = InFlight::default();
         self.into_vec().unwrap_or_default()
     }
 

@@ -57,7 +57,7 @@ pub(super) fn copy_within(
             let device = stream.device();
             let kind = MemoryKind::Device;
             let mut memory = default::allocate(&device, kind, bytes.min(THROUGH))?;
-            memory.set_label(Label::of::<u8>("copy_within", Location::caller()));
+            memory.set_label(Label::new(|| ("copy_within", "u8", 1), Location::caller()));
             Some(memory)
         }
     };

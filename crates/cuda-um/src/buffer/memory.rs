@@ -19,6 +19,7 @@ use crate::resource::memory_resource::MemoryResource;
 use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
+use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -67,7 +68,8 @@ impl<T, K: Kind> Memory<T, K> {
         };
         // An allocation is large: each step that converts its result copies it.
         if let Ok(raw) = &mut made {
-            raw.set_label(Label::of::<T>(K::NAME, Location::caller()));
+            let of = || (K::NAME, type_name::<T>(), size_of::<T>());
+            raw.set_label(Label::new(of, Location::caller()));
         }
         made.map(Self::of_raw)
     }

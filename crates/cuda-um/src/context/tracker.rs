@@ -152,8 +152,8 @@ impl InFlight {
     }
 
     /// The uses of a part of the memory that `former` had.
-    pub(crate) fn inherited(former: &Self) -> Box<Self> {
-        let uses = Box::<Self>::default();
+    pub(crate) fn inherited(former: &Self) -> Self {
+        let uses = Self::default();
         uses.inherit(former);
         uses
     }

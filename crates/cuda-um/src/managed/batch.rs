@@ -216,7 +216,7 @@ fn memory<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = (&'p Allocation, &'
 
 /// The number of the allocation that contains the memory.
 fn allocation(raw: &Allocation) -> u64 {
-    raw.slab().map_or(raw.id(), |slab| slab.buffer)
+    raw.address.slab.map_or(raw.id(), |slab| slab.buffer)
 }
 
 /// Returns the ranges of these allocations in the order of their addresses. Those that share or touch pages of one allocation are joined.

@@ -9,12 +9,12 @@ use crate::context::exclusion::Gate;
 use crate::context::observer;
 use crate::context::op::What;
 use crate::context::stream::StreamInner;
-use crate::context::tracked::{Part, SlabInfo};
+use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::label::{Label, Title};
-use crate::resource::block::{Address, Block, Uses};
+use crate::resource::block::{Address, Block};
 use crate::resource::existing::Existing;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
@@ -24,7 +24,8 @@ use crate::resource::placement::Chosen;
 use crate::resource::pool::default;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::TypeId;
-use std::ops::Range;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -33,70 +34,74 @@ pub struct Allocation {
     owner: Arc<dyn Owner>,
     /// `None` for the slabs of pools, which the device's runtime has.
     device: Option<Device>,
-    block: Block,
-    // The next four are known from the owner and the block, and are kept here because each launch reads them.
+    /// Taken once `is_owned` is false. Then only `owner`, `id` and the traits are used.
+    block: ManuallyDrop<Box<Block>>,
+    /// False as soon as observers are told of the free: a panic of one leaks the memory.
+    is_owned: bool,
+    // The next three are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
     home: usize,
     /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
     pub(crate) is_located: bool,
-    is_special: bool,
-    /// False once the memory is on its way back to the owner, or is leaked.
-    is_owned: bool,
+    /// True for a read-only import, which refuses all writes.
+    pub(crate) is_read_only: bool,
     id: u64,
-    pub(crate) in_flight: Uses,
     /// Where the pages are, for memory that migrates.
     pub(crate) pages: Whereabouts,
     /// The decision that led to the memory of a unified buffer.
     pub(crate) chosen: Option<Chosen>,
     label: Option<Label>,
     name: Option<Arc<str>>,
-    /// True for a read-only import.
-    is_read_only: bool,
+}
+
+impl Deref for Allocation {
+    type Target = Block;
+
+    #[inline]
+    fn deref(&self) -> &Block {
+        &self.block
+    }
+}
+
+impl DerefMut for Allocation {
+    fn deref_mut(&mut self) -> &mut Block {
+        &mut self.block
+    }
 }
 
 impl Allocation {
     /// Makes an allocation of `bytes` at `address`, which `owner` frees.
     pub(crate) fn new(owner: Arc<dyn Owner>, address: Address, bytes: usize) -> Self {
-        Self::of_block(owner, None, Block::new(address, bytes), Uses::of(None))
+        Self::of_block(owner, None, Block::new(address, bytes))
     }
 
     /// Makes an allocation of a block, which work of its former owners may still use.
+    #[inline]
     pub(crate) fn of_block(
         owner: Arc<dyn Owner>,
         device: Option<Device>,
-        block: Block,
-        in_flight: Uses,
+        block: Box<Block>,
     ) -> Self {
-        let Traits {
-            device: state,
-            kind,
-            ..
-        } = owner.traits();
-        let (kind, home) = (*kind, state.identity());
-        let pages = Whereabouts::new(Place::Device(state.ordinal), block.is_away);
-        let start = block.at();
-        let addresses = start..start + block.bytes;
-        let is_located =
-            kind == MemoryKind::Managed && owns_blocks(&addresses, start + block.reserved_bytes);
-        let mut made = Self {
-            owner,
-            device,
-            block,
+        let traits = owner.traits();
+        let (kind, home) = (traits.kind, traits.device.identity());
+        let pages = Whereabouts::new(Place::Device(traits.device.ordinal), block.is_away);
+        let reserved_end = block.at() + block.reserved_bytes;
+        Self {
             kind,
             home,
-            is_located,
-            is_special: false,
-            is_owned: true,
+            is_located: kind == MemoryKind::Managed
+                && owns_blocks(&block.addresses(), reserved_end),
+            is_read_only: false,
             id: id::next(),
-            in_flight,
             pages,
             chosen: None,
             label: None,
             name: None,
-            is_read_only: false,
-        };
-        made.rate();
-        made
+            owner,
+            device,
+            block: ManuallyDrop::new(block),
+            is_owned: true,
+        }
     }
 
     /// Sets the device of a buffer.
@@ -105,23 +110,10 @@ impl Allocation {
         self
     }
 
-    /// Decides if each use of the memory is checked.
-    fn rate(&mut self) {
-        let is_mapped = self.kind() != MemoryKind::Pinned || self.device_pointer().is_some();
-        self.is_special = self.is_read_only || !is_mapped;
-    }
-
     /// Allocates from the resource of this memory, or of the default of a kind, if it is of the caller or of another library.
     pub(crate) fn allocate_again(&self, kind: MemoryKind, bytes: usize) -> Result<Self> {
         let again = Arc::clone(&self.owner).allocate_again(self.device(), bytes);
         again.unwrap_or_else(|| default::allocate(self.device(), kind, bytes))
-    }
-
-    /// Refuses all writes from now on.
-    pub(crate) fn read_only(mut self) -> Self {
-        self.is_read_only = true;
-        self.rate();
-        self
     }
 
     /// Refuses a read-only import. Must be called before any CUDA call of an operation that writes.
@@ -144,13 +136,6 @@ impl Allocation {
         let owner = Existing::new(traits, |_, _| Ok(None));
         let nowhere = NonNull::<T>::dangling().cast();
         Self::new(Arc::new(owner), Address::of_host(nowhere), 0).of(device)
-    }
-
-    /// Sets the address at which kernels access the memory.
-    pub(crate) fn mapped_at(mut self, device: NonNull<u8>) -> Self {
-        self.block.address.device = Some(device);
-        self.rate();
-        self
     }
 
     /// The kind of memory in words, with the reason if the library selected it.
@@ -177,11 +162,6 @@ impl Allocation {
 
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
-    }
-
-    /// The slab that contains the memory, if a pool of slabs owns it.
-    pub(crate) fn slab(&self) -> Option<SlabInfo> {
-        self.block.address.slab
     }
 
     #[inline]
@@ -215,15 +195,17 @@ impl Allocation {
     /// A range of bytes as a part of an operation.
     #[inline]
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
+        let block: &Block = self;
         let access = match access {
-            Access::Write if bytes.len() < self.bytes() => Access::WritePart,
+            Access::Write if bytes.len() < block.bytes => Access::WritePart,
             access => access,
         };
+        let is_unmapped = self.kind == MemoryKind::Pinned && block.address.device.is_none();
         Part {
             memory: self,
-            uses: &self.in_flight,
+            uses: &block.in_flight,
             home: self.home,
-            is_special: self.is_special,
+            is_special: self.is_read_only || is_unmapped,
             is_located: self.is_located,
             bytes,
             access,
@@ -246,13 +228,13 @@ impl Allocation {
 
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.block.bytes
+        (**self).bytes
     }
 
     /// Valid for `bytes`; dangling if there are none.
     #[inline]
     pub(crate) fn pointer(&self) -> NonNull<u8> {
-        self.block.address.host
+        self.address.host
     }
 
     /// Records that a range of bytes moves to a place, in stream order, since `before`.
@@ -290,13 +272,13 @@ impl Allocation {
     /// Tells the owner that pages are, or may be, at a place.
     pub(crate) fn left_device_for(&self, place: Place) {
         if place != Place::Device(self.state().ordinal) {
-            self.owner.left_device(&self.block);
+            self.owner.left_device(self);
         }
     }
 
     /// A number that grows when pages of the memory may have left the device with those of neighbours.
     pub(crate) fn departures(&self) -> u64 {
-        self.owner.departures(&self.block)
+        self.owner.departures(self)
     }
 
     /// The addresses of a checked range of bytes.
@@ -308,7 +290,7 @@ impl Allocation {
     /// The address for kernels; `None` if they cannot access the memory.
     #[inline]
     pub(crate) fn device_pointer(&self) -> Option<NonNull<u8>> {
-        self.block.address.device
+        self.address.device
     }
 
     #[inline]

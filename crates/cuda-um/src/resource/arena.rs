@@ -4,7 +4,6 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::allocation::parts::{Slot, Whole};
-use crate::resource::block::Uses;
 use std::fmt;
 use std::sync::Arc;
 
@@ -77,15 +76,15 @@ impl DeviceArena {
         let mut left = slots[first..end].to_vec();
         slots[first..end].fill(Slot::Taken);
         drop(slots);
-        let uses = Uses::of(None);
         // Neighbours often had the same buffer.
         left.dedup_by(|next, last| match (next, last) {
             (Slot::Free(Some(next)), Slot::Free(Some(last))) => Arc::ptr_eq(next, last),
             _ => false,
         });
-        left.iter().for_each(|slot| slot.leave_to(&uses));
         let bytes = (bytes, (end - first) * SLOT_BYTES);
-        Ok(self.memory.part(first * SLOT_BYTES, bytes, false, uses))
+        let part = self.memory.part(first * SLOT_BYTES, bytes, false);
+        left.iter().for_each(|slot| slot.leave_to(&part.in_flight));
+        Ok(part)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::context::tracked::SlabInfo;
 use crate::context::tracker::InFlight;
-use std::ops::Deref;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// The start of memory.
@@ -51,9 +51,9 @@ impl Address {
     }
 }
 
-/// Memory of an owner. It has no `Drop`: memory that is not given back is leaked.
-#[derive(Clone, Copy)]
-pub(crate) struct Block {
+/// Memory of an owner, with the work that may still use it. Boxed, a block of a pool goes from one buffer to the next without a copy. It has no
+/// `Drop`: memory that is not given back is leaked.
+pub struct Block {
     pub(crate) address: Address,
     /// The size of the buffer, in bytes; of a free block, that of the memory.
     pub(crate) bytes: usize,
@@ -65,61 +65,28 @@ pub(crate) struct Block {
     pub(crate) is_away: bool,
     /// The departures of small blocks that a pool had counted when this one became free.
     pub(crate) departures: u64,
+    pub(crate) in_flight: InFlight,
 }
 
 impl Block {
     /// New memory, of which no page is there yet.
-    pub(crate) fn new(address: Address, bytes: usize) -> Self {
-        Self {
+    pub(crate) fn new(address: Address, bytes: usize) -> Box<Self> {
+        Box::new(Self {
             address,
             bytes,
             reserved_bytes: bytes,
             class: None,
             is_away: true,
             departures: 0,
-        }
+            in_flight: InFlight::default(),
+        })
     }
 
     pub(crate) fn at(&self) -> usize {
         self.address.host.as_ptr().addr()
     }
-}
 
-/// A block that no buffer owns.
-pub(crate) struct FreeBlock {
-    pub(crate) block: Block,
-    pub(crate) uses: Option<Box<InFlight>>,
-}
-
-/// The uses of memory. They go with the block from one buffer to the next, without a copy.
-pub(crate) struct Uses(Option<Box<InFlight>>);
-
-impl Uses {
-    pub(crate) fn of(left: Option<Box<InFlight>>) -> Self {
-        Self(Some(left.unwrap_or_default()))
-    }
-
-    /// Takes the uses out when the buffer is dropped.
-    pub(crate) fn take(&mut self) -> Self {
-        Self(self.0.take())
-    }
-
-    /// The uses that are not known to be done.
-    pub(crate) fn into_left(mut self) -> Option<Box<InFlight>> {
-        if let Some(uses) = &mut self.0 {
-            uses.retire();
-        }
-        self.0
-    }
-}
-
-impl Deref for Uses {
-    type Target = InFlight;
-
-    #[inline]
-    fn deref(&self) -> &InFlight {
-        self.0
-            .as_ref()
-            .expect("only the drop of a buffer takes its uses")
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        self.at()..self.at() + self.bytes
     }
 }

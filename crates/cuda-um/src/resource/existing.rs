@@ -103,14 +103,14 @@ impl Owner for Existing {
         }
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
-        self.advised.retire(block.at()..block.at() + block.bytes);
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
+        self.advised.retire(&block);
         // The memory is freed whether this succeeds or not: advice changes no contents.
         // SAFETY: the advice was for parts of this live memory.
-        if let Err(error) = unsafe { self.advised.undo(&self.traits.device, block) } {
+        if let Err(error) = unsafe { self.advised.undo(&self.traits.device, &block) } {
             crate::telemetry::warn!(%error, "advice for system memory was not undone");
         }
         let free = self.free.lock().take().map(ManuallyDrop::into_inner);
-        free.map_or(Ok(None), |free| free(&self.traits.device, block))
+        free.map_or(Ok(None), |free| free(&self.traits.device, &block))
     }
 }

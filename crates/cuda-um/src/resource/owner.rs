@@ -7,7 +7,7 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Block, Uses};
+use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::any::{Any, TypeId};
@@ -88,13 +88,13 @@ pub(crate) trait Owner: Send + Sync {
     /// # Safety
     ///
     /// The block is memory of this owner, it is freed once, and neither the host nor a device still uses it.
-    unsafe fn free(&self, block: &Block) -> Result<Held>;
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held>;
 
     /// Takes memory back that work may still use. Does not wait.
     ///
     /// # Safety
     ///
-    /// The memory is of this owner, it is released once, the host does not use it, and it has no uses beside those that it names.
+    /// The memory is of this owner, it is released once, the host does not use it, and it has no uses beside those of its block.
     unsafe fn release(&self, released: Released<'_>) {
         // SAFETY: guaranteed by the caller.
         unsafe { released.free_when_idle() }
@@ -104,8 +104,7 @@ pub(crate) trait Owner: Send + Sync {
 /// Memory on its way back to its owner.
 pub(crate) struct Released<'a> {
     pub(crate) owner: &'a Arc<dyn Owner>,
-    pub(crate) block: Block,
-    pub(crate) uses: Uses,
+    pub(crate) block: Box<Block>,
     /// The id of the buffer, for events.
     pub(crate) buffer: u64,
 }
@@ -124,7 +123,7 @@ impl Released<'_> {
             free_waits,
             ..
         } = owner.traits();
-        let uses = self.uses.before(Access::Write);
+        let uses = self.block.in_flight.before(Access::Write);
         let calls = !uses.is_empty() || *free_waits;
         let tolerant = calls.then(|| device.api.tolerate_captures());
         let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
@@ -138,7 +137,7 @@ impl Released<'_> {
             return;
         }
         drop(tolerant);
-        let (block, buffer, bytes) = (self.block, self.buffer, self.block.bytes);
+        let (buffer, bytes, block) = (self.buffer, self.block.bytes, self.block);
         let owner = Arc::clone(self.owner);
         device.reclaim.defer(Deferred {
             device: Arc::clone(device),
@@ -148,7 +147,7 @@ impl Released<'_> {
             waits: *free_waits,
             is_foreign: *is_imported,
             // SAFETY: guaranteed by the caller; all work is over.
-            release: Box::new(move || unsafe { owner.free(&block) }.map(drop)),
+            release: Box::new(move || unsafe { owner.free(block) }.map(drop)),
         });
     }
 
@@ -158,9 +157,9 @@ impl Released<'_> {
     ///
     /// As for [`Owner::free`].
     pub(crate) unsafe fn free_now(self, waited: Result<()>) {
-        // SAFETY: guaranteed by the caller.
-        let freed = unsafe { self.owner.free(&self.block) };
         let buffer = self.buffer;
+        // SAFETY: guaranteed by the caller.
+        let freed = unsafe { self.owner.free(self.block) };
         if let Err(error) = waited.and(freed) {
             crate::telemetry::warn!(buffer, %error, "a buffer could not be freed");
         }

@@ -2,21 +2,31 @@
 //!
 //! `cudaHostAlloc` takes 0.45 to 0.7 ms for each MiB, and several threads at once do not help. Huge pages that several threads touch, and that
 //! are then registered, take a seventh of it: 26 ms for 256 MiB on an H200's host, in place of 181; the free takes 4 ms in place of 33.
-#![allow(unsafe_code, reason = "maps, registers and frees memory")]
+#![allow(unsafe_code, reason = "registers and frees memory")]
 
-use crate::driver::Api;
+use crate::driver::{Api, host_memory};
 use crate::error::Result;
+use memmap2::{MmapMut, MmapOptions};
+use std::fs::read_to_string;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::{io, thread};
 
 /// The size in bytes from which the memory is made of huge pages.
 const FROM: usize = 4 << 20;
+/// The size of a huge page.
+const HUGE: usize = 2 << 20;
+/// The smallest page.
+const PAGE: usize = 4096;
+/// More threads do not touch pages faster.
+const MOST_THREADS: usize = 8;
 
 /// Pinned memory that all devices may use. [`free`](Self::free) frees it, and a drop does not.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct PinnedPages {
     pub(crate) address: NonNull<u8>,
-    /// The size of the registered mapping; `None` for memory of `cudaHostAlloc`.
-    mapped_bytes: Option<usize>,
+    /// The registered mapping; `None` for memory of `cudaHostAlloc`.
+    mapping: Option<ManuallyDrop<MmapMut>>,
 }
 
 // SAFETY: an address, which only its owner uses.
@@ -39,14 +49,10 @@ impl PinnedPages {
     ) -> Result<Self> {
         if registers
             && bytes >= FROM
-            && let Some((address, mapped_bytes)) = system::map(bytes)
+            && let Some(pages) = Self::touched(bytes)
         {
-            let pages = Self {
-                address,
-                mapped_bytes: Some(mapped_bytes),
-            };
             // SAFETY: the new mapping is as large, and is unregistered before it is unmapped.
-            match unsafe { api.host_register(ordinal, address, bytes, mapped) } {
+            match unsafe { api.host_register(ordinal, pages.address, bytes, mapped) } {
                 Ok(()) => return Ok(pages),
                 Err(error) => {
                     // CUDA may report a failure of earlier work although the call succeeded, so this unregisters as well.
@@ -61,7 +67,38 @@ impl PinnedPages {
         }
         Ok(Self {
             address: api.host_alloc(ordinal, bytes, mapped)?,
-            mapped_bytes: None,
+            mapping: None,
+        })
+    }
+
+    /// Maps `bytes`, and touches each page, so that the registration finds them all.
+    fn touched(bytes: usize) -> Option<Self> {
+        // Pages beyond what is free would end the process, in place of an error. Miri and other systems have no such mappings.
+        if cfg!(any(miri, not(target_os = "linux"))) || room() / 2 < bytes {
+            return None;
+        }
+        let (start, mut mapping) = map(bytes).ok()?;
+        // A child made by `fork` does not have the pages: a copy on write would move the parent's away from the device.
+        #[cfg(target_os = "linux")]
+        mapping.advise(memmap2::Advice::DontFork).ok()?;
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(MOST_THREADS).min(bytes / (2 * HUGE));
+        let part = bytes.div_ceil(threads.max(1)).next_multiple_of(HUGE);
+        let touch = |part: &mut [u8]| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
+        thread::scope(|scope| {
+            let from = start.addr().get() - mapping.as_ptr().addr();
+            let mut parts = mapping[from..from + bytes].chunks_mut(part);
+            let own = parts.next();
+            for part in parts {
+                let thread = thread::Builder::new().name("cuda-um-pages".to_owned());
+                // The registration also touches the pages of a thread that the system refuses.
+                let _ = thread.spawn_scoped(scope, move || touch(part));
+            }
+            own.map(touch);
+        });
+        Some(Self {
+            address: start,
+            mapping: Some(ManuallyDrop::new(mapping)),
         })
     }
 
@@ -71,13 +108,13 @@ impl PinnedPages {
     ///
     /// Nothing uses the memory, and it is freed once.
     pub(crate) unsafe fn free(&self, api: &Api, ordinal: u32) -> Result<()> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: guaranteed by the caller: the mapping is taken once.
         unsafe {
-            match self.mapped_bytes {
+            match &self.mapping {
                 None => api.free_host(ordinal, self.address),
-                Some(bytes) => {
+                Some(mapping) => {
                     api.host_unregister(ordinal, self.address)?;
-                    system::unmap(self.address, bytes);
+                    drop(std::ptr::read(&raw const **mapping));
                     Ok(())
                 }
             }
@@ -85,113 +122,32 @@ impl PinnedPages {
     }
 }
 
-#[cfg(all(target_os = "linux", not(miri)))]
-mod system {
-    use std::fs::read_to_string;
-    use std::ptr::NonNull;
-    use std::sync::atomic::{AtomicU8, Ordering};
-    use std::thread;
-
-    const HUGE: usize = 2 << 20;
-    /// The smallest page.
-    const PAGE: usize = 4096;
-    /// More threads do not touch pages faster.
-    const MOST_THREADS: usize = 8;
-
-    /// Maps `bytes` of zeros that begin at a huge page, and returns the size of the mapping. A child made by `fork` does not have them: a copy on
-    /// write would move the parent's pages away from the device.
-    pub(super) fn map(bytes: usize) -> Option<(NonNull<u8>, usize)> {
-        let mapped_bytes = bytes.checked_next_multiple_of(HUGE)?;
-        // Pages beyond what is free would end the process, in place of an error.
-        if room() / 2 < mapped_bytes {
-            return None;
-        }
-        // SAFETY: a new anonymous mapping; what is unmapped lies within it, before and after the huge pages.
-        let address = unsafe {
-            let whole = libc::mmap(
-                std::ptr::null_mut(),
-                mapped_bytes.checked_add(HUGE)?,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            if whole == libc::MAP_FAILED {
-                return None;
-            }
-            let head = whole.addr().next_multiple_of(HUGE) - whole.addr();
-            let first = whole.byte_add(head);
-            for (address, bytes) in [(whole, head), (first.byte_add(mapped_bytes), HUGE - head)] {
-                if bytes > 0 {
-                    libc::munmap(address, bytes);
-                }
-            }
-            // Without huge pages it is still faster than `cudaHostAlloc`.
-            libc::madvise(first, mapped_bytes, libc::MADV_HUGEPAGE);
-            libc::madvise(first, mapped_bytes, libc::MADV_DONTFORK);
-            NonNull::new(first.cast::<u8>())?
-        };
-        // SAFETY: memory of the new mapping, which only this function uses.
-        touch(unsafe { std::slice::from_raw_parts(address.as_ptr().cast(), bytes) });
-        Some((address, mapped_bytes))
+/// Maps `bytes` of zeros, which no processor has touched: from 2 MiB on at a multiple of it, in huge pages if the system has some.
+pub(crate) fn map(bytes: usize) -> io::Result<(NonNull<u8>, MmapMut)> {
+    let is_huge = bytes >= HUGE;
+    let spare = if is_huge { HUGE } else { 0 };
+    let length = bytes.checked_add(spare);
+    let length = length.ok_or(io::ErrorKind::OutOfMemory)?;
+    let mut mapping = MmapOptions::new().len(length).map_anon()?;
+    // Miri has no `madvise`.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if is_huge {
+        // The kernel may have no huge pages: only time changes.
+        let _ = mapping.advise(memmap2::Advice::HugePage);
     }
-
-    /// # Safety
-    ///
-    /// The mapping is from [`map`], and nothing uses it.
-    pub(super) unsafe fn unmap(address: NonNull<u8>, mapped_bytes: usize) {
-        // SAFETY: guaranteed by the caller.
-        unsafe { libc::munmap(address.as_ptr().cast(), mapped_bytes) };
-    }
-
-    /// Writes to each page, so that the registration finds them all.
-    fn touch(memory: &[AtomicU8]) {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(MOST_THREADS).min(memory.len() / (2 * HUGE));
-        let part = memory.len().div_ceil(threads.max(1)).next_multiple_of(HUGE);
-        let touch = |part: &[AtomicU8]| {
-            let pages = part.iter().step_by(PAGE);
-            pages.for_each(|byte| byte.store(0, Ordering::Relaxed));
-        };
-        thread::scope(|scope| {
-            let mut parts = memory.chunks(part);
-            let own = parts.next();
-            for part in parts {
-                let thread = thread::Builder::new().name("cuda-um-pages".to_owned());
-                // The registration also touches the pages of a thread that the system refuses.
-                let _ = thread.spawn_scoped(scope, move || touch(part));
-            }
-            own.map(touch);
-        });
-    }
-
-    /// The bytes that this process may still use, as the system and its control group say.
-    fn room() -> usize {
-        let number = |text: &str| text.trim().parse::<usize>().ok();
-        let available = || {
-            let all = read_to_string("/proc/meminfo").ok()?;
-            let line = all
-                .lines()
-                .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-            Some(number(line.trim_end_matches("kB"))? << 10)
-        };
-        let of_group = || {
-            let file = |name| number(&read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?);
-            Some(file("memory.max")?.saturating_sub(file("memory.current")?))
-        };
-        available()
-            .unwrap_or(0)
-            .min(of_group().unwrap_or(usize::MAX))
-    }
+    let start = mapping.as_mut_ptr();
+    let aligned = start.align_offset(if is_huge { HUGE } else { 1 });
+    let start = NonNull::new(start.wrapping_add(aligned));
+    Ok((start.expect("a mapping is not at address 0"), mapping))
 }
 
-#[cfg(not(all(target_os = "linux", not(miri))))]
-mod system {
-    use std::ptr::NonNull;
-
-    pub(super) fn map(_: usize) -> Option<(NonNull<u8>, usize)> {
-        None
-    }
-
-    pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
+/// The bytes that this process may still use, as the system and its control group say.
+fn room() -> usize {
+    let of_group = || {
+        let file = |name| read_to_string(format!("/sys/fs/cgroup/{name}")).ok();
+        let number = |text: String| text.trim().parse::<usize>().ok();
+        let most = number(file("memory.max")?)?;
+        Some(most.saturating_sub(number(file("memory.current")?)?))
+    };
+    host_memory().0.min(of_group().unwrap_or(usize::MAX))
 }

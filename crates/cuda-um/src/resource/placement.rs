@@ -82,19 +82,16 @@ impl fmt::Display for Placed {
     }
 }
 
-/// The largest buffers that [`Placement::Auto`] maps, by pattern, in bytes: one use over the link takes less time than copies. On an integrated
-/// device, whose kernels use the memory of the host in any case, larger ones as well. Measured by `um_bench --only round_trip`.
-const MAPPED: [(AccessPattern, usize); 2] = [
-    (AccessPattern::StreamOnce, 64 << 20),
-    (AccessPattern::ReadBack, 64 << 20),
-];
+/// The largest buffers that [`Placement::Auto`] maps because they are used once, in bytes: one use over the link takes less time than copies. On
+/// an integrated device, whose kernels use the memory of the host in any case, larger ones as well. Measured by `um_bench --only round_trip`.
+const MAPPED_BYTES: usize = 64 << 20;
 
 /// The placement decision that a buffer stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
     pub(crate) pattern: AccessPattern,
     pub(crate) kind: MemoryKind,
-    pub(crate) why: Why,
+    why: Why,
     /// The data of the caller that were copied, because the device cannot access them.
     pub(crate) copy_of: Option<Origin>,
 }
@@ -108,21 +105,25 @@ pub(crate) enum Origin {
 
 /// The reason of a placement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Why {
+enum Why {
     /// Memory of a resource that the caller passed.
     Resource,
     Asked,
     /// System memory, which is data of the caller.
     Adopted(Origin),
-    /// Managed memory, because of the pattern.
-    Pattern,
-    /// Mapped memory, because managed memory is poor: [`Device::managed_memory_obstacle`].
-    Poor,
-    /// Mapped memory, because of the pattern and the size.
-    Mapped,
-    /// Managed memory, because of the size.
-    TooLarge,
-    CannotMap,
+    /// The rule of [`Placement::Auto`].
+    Auto,
+}
+
+impl AccessPattern {
+    fn is_single_use(self) -> bool {
+        matches!(self, Self::ReadBack | Self::StreamOnce)
+    }
+}
+
+fn can_map(device: &Device) -> bool {
+    let can = device.capabilities();
+    can.map_host_memory && can.unified_addressing
 }
 
 impl Chosen {
@@ -137,13 +138,11 @@ impl Chosen {
         placement: Placement,
         pattern: AccessPattern,
     ) -> Result<Self> {
-        let can = device.capabilities();
-        let can_map = can.map_host_memory && can.unified_addressing;
-        let most = MAPPED.iter().find(|(mapped, _)| *mapped == pattern);
-        let (kind, why) = match (placement, most) {
-            (Placement::Managed, _) => (MemoryKind::Managed, Why::Asked),
-            (Placement::Mapped, _) if can_map => (MemoryKind::Pinned, Why::Asked),
-            (Placement::Mapped, _) => {
+        let maps = || bytes <= MAPPED_BYTES || device.capabilities().integrated;
+        let (kind, why) = match placement {
+            Placement::Managed => (MemoryKind::Managed, Why::Asked),
+            Placement::Mapped if can_map(device) => (MemoryKind::Pinned, Why::Asked),
+            Placement::Mapped => {
                 let (ordinal, name) = (device.ordinal(), device.name());
                 return Err(Error::NotSupported {
                     what: "mapped memory at the host's own address".to_owned(),
@@ -151,19 +150,18 @@ impl Chosen {
                     have: format!("device {ordinal} ({name}), which cannot"),
                 });
             }
-            (Placement::System, _) => {
+            Placement::System => {
                 device.state().check_pageable_access("system memory")?;
                 (MemoryKind::System, Why::Asked)
             }
-            (Placement::Auto, _) if can_map && device.managed_memory_obstacle().is_some() => {
-                (MemoryKind::Pinned, Why::Poor)
+            Placement::Auto => {
+                let prefers_mapped =
+                    pattern.is_single_use() && maps() || device.managed_memory_obstacle().is_some();
+                match prefers_mapped && can_map(device) {
+                    true => (MemoryKind::Pinned, Why::Auto),
+                    false => (MemoryKind::Managed, Why::Auto),
+                }
             }
-            (Placement::Auto, None) => (MemoryKind::Managed, Why::Pattern),
-            (Placement::Auto, _) if !can_map => (MemoryKind::Managed, Why::CannotMap),
-            (Placement::Auto, Some((_, most))) if bytes > *most && !can.integrated => {
-                (MemoryKind::Managed, Why::TooLarge)
-            }
-            (Placement::Auto, _) => (MemoryKind::Pinned, Why::Mapped),
         };
         Ok(Self {
             pattern,
@@ -220,30 +218,29 @@ impl Chosen {
 
     pub(crate) fn in_words(&self, device: &Device) -> Placed {
         let (advice, name) = (self.advice(device), device.name());
-        let mut reason = match (self.why, advice) {
-            (Why::Resource, _) => {
-                "of the pool, memory resource or other library that it comes from".to_owned()
+        let mut reason = match self.why {
+            Why::Resource => {
+                "of the pool, memory resource or other library that it comes from".into()
             }
-            (Why::Asked, _) => "as asked for".to_owned(),
-            (Why::Adopted(origin), _) => format!("the caller's {origin} itself, without a copy"),
-            (Why::Poor, _) => match device.managed_memory_obstacle() {
-                Some(obstacle) => format!("since {obstacle}"),
-                None => "since managed memory is poor".to_owned(),
+            Why::Asked => "as asked for".into(),
+            Why::Adopted(origin) => format!("the caller's {origin} itself, without a copy"),
+            Why::Auto if self.kind == MemoryKind::Pinned => {
+                match device.managed_memory_obstacle() {
+                    Some(obstacle) => format!("since {obstacle}"),
+                    None => "since one use over the link takes less time than copies".into(),
+                }
+            }
+            Why::Auto if self.pattern.is_single_use() => match can_map(device) {
+                true => "since copies of so many bytes take less time than the link".into(),
+                false => format!("since {name} cannot map host memory"),
             },
-            (Why::CannotMap, _) => format!("since {name} cannot map host memory"),
-            (Why::Mapped, _) => {
-                "since one use over the link takes less time than copies".to_owned()
-            }
-            (Why::TooLarge, _) => {
-                "since copies of so many bytes take less time than the link".to_owned()
-            }
-            (Why::Pattern, Some(advice)) => format!("with the advice {advice:?}"),
-            (Why::Pattern, None) if self.pattern == AccessPattern::General => {
-                "since the pattern says nothing".to_owned()
-            }
-            (Why::Pattern, None) => {
-                format!("without advice: {name} has no concurrent managed access")
-            }
+            Why::Auto => match advice {
+                Some(advice) => format!("with the advice {advice:?}"),
+                None if self.pattern == AccessPattern::General => {
+                    "since the pattern says nothing".into()
+                }
+                None => format!("without advice: {name} has no concurrent managed access"),
+            },
         };
         if let Some(origin) = self.copy_of {
             reason += &format!(
@@ -272,30 +269,26 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The first compute capability that has page faults on the GPU (Pascal).
-const FIRST_WITH_PAGE_FAULTS: (u32, u32) = (6, 0);
-
 impl Device {
     /// Returns the reason for which [`Placement::Auto`] uses mapped memory on this device for every pattern, or `None` if its managed
     /// memory is good.
     #[must_use]
     pub fn managed_memory_obstacle(&self) -> Option<String> {
-        let capabilities = self.capabilities();
-        let (name, (major, minor)) = (self.name(), capabilities.compute_capability);
-        if !capabilities.managed_memory {
-            Some(format!("{name} has no managed memory"))
-        } else if capabilities.compute_capability < FIRST_WITH_PAGE_FAULTS {
-            Some(format!(
-                "{name} has compute capability {major}.{minor}: managed memory cannot migrate on access before compute capability 6.0"
-            ))
-        } else if !capabilities.concurrent_managed_access
+        let can = self.capabilities();
+        let (major, minor) = can.compute_capability;
+        let obstacle = if !can.managed_memory {
+            "no managed memory".to_owned()
+        } else if major < 6 {
+            format!(
+                "compute capability {major}.{minor}: managed memory cannot migrate on access before compute capability 6.0"
+            )
+        } else if !can.concurrent_managed_access
             && self.non_concurrent_access() == NonConcurrentAccess::Mapped
         {
-            Some(format!(
-                "{name} has no concurrent managed access, and NonConcurrentAccess::Mapped is set"
-            ))
+            "no concurrent managed access, and NonConcurrentAccess::Mapped is set".to_owned()
         } else {
-            None
-        }
+            return None;
+        };
+        Some(format!("{} has {obstacle}", self.name()))
     }
 }

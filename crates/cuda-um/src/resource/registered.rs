@@ -54,12 +54,12 @@ pub(crate) unsafe fn register(
         unsafe { api.host_unregister(ordinal, block.address.host) }
     });
     // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
-    let allocation = Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);
+    let mut allocation =
+        Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);
     registered?;
-    if !mapped {
-        return Ok(allocation);
+    if mapped {
+        // SAFETY: the memory is registered and mapped.
+        allocation.address.device = Some(unsafe { api.host_device_pointer(ordinal, pointer) }?);
     }
-    // SAFETY: the memory is registered and mapped.
-    let for_kernels = unsafe { api.host_device_pointer(ordinal, pointer) }?;
-    Ok(allocation.mapped_at(for_kernels))
+    Ok(allocation)
 }

@@ -136,13 +136,13 @@ impl Cuda {
                 oversubscription: self.oversubscription,
                 pages: Some(pages),
             });
-            let unmapped = Allocation::new(owner, Address::of_host(pointer), bytes);
-            if !can.map_host_memory {
-                return Ok(unmapped);
+            let mut pinned = Allocation::new(owner, Address::of_host(pointer), bytes);
+            if can.map_host_memory {
+                // SAFETY: the memory is mapped, because the device supports it.
+                let for_kernels = unsafe { api.host_device_pointer(ordinal, pointer) }?;
+                pinned.address.device = Some(for_kernels);
             }
-            // SAFETY: the memory is mapped, because the device supports it.
-            let for_kernels = unsafe { api.host_device_pointer(ordinal, pointer) }?;
-            return Ok(unmapped.mapped_at(for_kernels));
+            return Ok(pinned);
         }
         let is_managed = kind == MemoryKind::Managed;
         if is_managed {
@@ -209,7 +209,7 @@ impl Owner for Cuda {
         Some(self.allocate(device, bytes))
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
         let Traits { device, kind, .. } = &self.traits;
         let (api, ordinal) = (&device.api, device.ordinal);
         // SAFETY: guaranteed by the caller.

@@ -12,9 +12,9 @@ use crate::resource::allocation::Allocation;
 use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::pages;
 use crate::resource::separate::allocate_alone;
 use cuda_um_sys::cudaMemoryAdvise;
-use memmap2::MmapOptions;
 use std::any::Any;
 use std::ptr::NonNull;
 
@@ -127,8 +127,6 @@ impl Allocate for SystemMemory {
 
 /// Memory that begins with this size has pages of its own: the largest base page of a host.
 const OWN_PAGES_FROM: usize = 64 << 10;
-/// The size of a huge page.
-const HUGE: usize = 2 << 20;
 
 /// The alignment of small memory: that of `cudaMalloc`.
 #[derive(Clone, Copy, bytemuck::Zeroable)]
@@ -154,26 +152,8 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
         let start = NonNull::from(&mut lines[..]).cast();
         return Ok((start, Box::new(lines)));
     }
-    let (is_huge, spare) = match bytes >= HUGE {
-        true => (true, HUGE),
-        false => (false, 0),
-    };
-    let length = bytes.checked_add(spare).ok_or_else(refused)?;
-    let mapped = MmapOptions::new().len(length).map_anon();
-    let mut mapped = mapped.map_err(|_| refused())?;
-    // Miri has no `madvise`.
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if is_huge {
-        // The kernel may have no huge pages: only time changes.
-        let _ = mapped.advise(memmap2::Advice::HugePage);
-    }
-    let start = mapped.as_mut_ptr();
-    let start = match is_huge {
-        true => start.wrapping_add(start.align_offset(HUGE)),
-        false => start,
-    };
-    let start = NonNull::new(start).expect("a mapping is not at address 0");
-    Ok((start, Box::new(mapped)))
+    let (start, mapping) = pages::map(bytes).map_err(|_| refused())?;
+    Ok((start, Box::new(mapping)))
 }
 
 #[cfg(all(test, not(cuda_um_loom)))]
@@ -188,7 +168,7 @@ mod tests {
             (1000, false, 256),
             (1000, true, 4096),
             (OWN_PAGES_FROM, false, 4096),
-            (HUGE + 1, false, HUGE),
+            ((2 << 20) + 1, false, 2 << 20),
         ] {
             let (start, held) = zeros(bytes, own_pages).unwrap();
             assert!(start.addr().get().is_multiple_of(align), "{bytes}");

@@ -6,7 +6,6 @@ use crate::context::tracker::Access;
 use crate::models::checker::{model, preempted};
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::Uses;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
@@ -179,8 +178,7 @@ fn the_next_owner_of_memory_comes_after_the_former_ones_work() {
         enqueue(&buffer, &second, Access::Read, 2);
         // The device goes on while the block changes hands.
         let device = thread::spawn(move || first.synchronize().unwrap());
-        let left = buffer.in_flight.take().into_left();
-        buffer.in_flight = Uses::of(left);
+        buffer.in_flight.retire();
         enqueue(&buffer, &third, Access::Write, 3);
         assert!(comes_after(&third, 1) && comes_after(&third, 2));
         device.join().unwrap();

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::arena::SLOT_BYTES;
-use crate::resource::block::{Block, Uses};
+use crate::resource::block::Block;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -65,14 +65,14 @@ impl Allocation {
         parts.into_iter().map(move |range| {
             let mut part = match range.len() {
                 0 => Self::empty::<u128>(&device),
-                _ => {
-                    let uses = Uses::of(Some(InFlight::inherited(&uses)));
-                    whole.part(range.start, (range.len(), range.len()), is_away, uses)
+                bytes => {
+                    let part = whole.part(range.start, (bytes, bytes), is_away);
+                    part.in_flight.inherit(&uses);
+                    part
                 }
             };
             part.chosen = chosen;
             part.is_read_only = is_read_only;
-            part.rate();
             label.into_iter().for_each(|label| part.set_label(label));
             part
         })
@@ -86,7 +86,7 @@ impl Whole {
             name,
             ..memory.traits().clone()
         };
-        let uses = Arc::from(InFlight::inherited(&memory.in_flight));
+        let uses = Arc::new(InFlight::inherited(&memory.in_flight));
         Self {
             traits,
             out: AtomicUsize::new(0),
@@ -107,39 +107,18 @@ impl Whole {
         start: usize,
         (bytes, reserved_bytes): (usize, usize),
         is_away: bool,
-        uses: Uses,
     ) -> Allocation {
         let memory = self.memory().expect("a handle is live");
-        let block = Block {
-            reserved_bytes,
-            is_away,
-            ..Block::new(memory.block.address.offset(start), bytes)
-        };
+        let mut block = Block::new(memory.address.offset(start), bytes);
+        (block.reserved_bytes, block.is_away) = (reserved_bytes, is_away);
         self.out.fetch_add(1, Ordering::Relaxed);
         let device = Some(memory.device().for_buffer());
-        Allocation::of_block(Arc::clone(self) as _, device, block, uses)
+        Allocation::of_block(Arc::clone(self) as _, device, block)
     }
 
     /// The memory, as its owner knows it.
     fn owned(&self) -> Option<(&Arc<dyn Owner>, &Block)> {
-        self.memory().map(|all| (&all.owner, &all.block))
-    }
-
-    fn take_back(&self, block: &Block, uses: Option<Box<InFlight>>) {
-        let Some(memory) = &self.memory else { return };
-        let mut slots = self.slots.lock();
-        if slots.is_empty() {
-            uses.iter().for_each(|uses| memory.in_flight.inherit(uses));
-            if block.is_away {
-                memory.pages.lost();
-            }
-        } else {
-            let first = (block.at() - memory.block.at()) / SLOT_BYTES;
-            let end = first + block.reserved_bytes / SLOT_BYTES;
-            slots[first..end].fill(Slot::Free(uses.map(Arc::from)));
-        }
-        // Release: the uses are there before the last part is back.
-        self.out.fetch_sub(1, Ordering::Release);
+        self.memory().map(|all| (&all.owner, &**all))
     }
 }
 
@@ -178,14 +157,31 @@ impl Owner for Whole {
         of_owner.wrapping_add(self.departures.load(Ordering::Relaxed))
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
-        self.take_back(block, None);
+    /// The memory goes back after the uses of its parts.
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
+        let Some(memory) = &self.memory else {
+            return Ok(None);
+        };
+        let mut slots = self.slots.lock();
+        if slots.is_empty() {
+            memory.in_flight.inherit(&block.in_flight);
+            if block.is_away {
+                memory.pages.lost();
+            }
+        } else {
+            let first = (block.at() - memory.at()) / SLOT_BYTES;
+            let end = first + block.reserved_bytes / SLOT_BYTES;
+            slots[first..end].fill(Slot::Free(Some(Arc::new(block.in_flight))));
+        }
+        // Release: the uses are there before the last part is back.
+        self.out.fetch_sub(1, Ordering::Release);
         Ok(None)
     }
 
-    /// The memory goes back after the uses.
-    unsafe fn release(&self, released: Released<'_>) {
-        self.take_back(&released.block, released.uses.into_left());
+    unsafe fn release(&self, mut released: Released<'_>) {
+        released.block.in_flight.retire();
+        // SAFETY: guaranteed by the caller; memory in use may be taken back.
+        let _ = unsafe { self.free(released.block) };
     }
 }
 

@@ -5,12 +5,13 @@ use crate::context::capture;
 use crate::context::drain::{drain, drain_or_abort};
 use crate::context::op::What;
 use crate::context::reclaim::{Deferred, Which};
-use crate::context::tracker::Access;
+use crate::context::tracker::{Access, InFlight};
 use crate::error::Result;
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Released};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -18,21 +19,19 @@ impl Allocation {
     /// Waits for the uses of the memory, frees it, and returns the object that it held.
     pub(crate) fn close(mut self) -> Result<Held> {
         let uses = self.in_flight.before(Access::Write);
-        // From here on the memory is leaked, unless `free` is reached.
-        self.is_owned = false;
         let (over, waited) = match self.traits().is_borrowed {
             true => (true, drain_or_abort(&uses)),
             false => drain(&uses),
         };
-        // Before the memory has another owner.
-        self.tell(What::Free);
+        let mut block = self.take_block();
         if !over {
-            // A device may still use the memory.
+            // A device may still use the memory, which is leaked.
             return waited.map(|()| None);
         }
-        let block = self.block_now();
+        // It is over, also if a query would return an error.
+        block.in_flight = InFlight::default();
         // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
-        let freed = unsafe { self.owner.free(&block) };
+        let freed = unsafe { self.owner.free(block) };
         if self.traits().is_imported {
             self.state().reclaim.poll_few(Which::All);
         }
@@ -43,9 +42,8 @@ impl Allocation {
     /// they are done. Only if the owner can give it, and after the stream is ordered after the uses.
     pub(crate) fn give(mut self) -> NonNull<u8> {
         let uses = self.in_flight.before(Access::Write);
-        self.is_owned = false;
-        self.tell(What::Free);
-        self.owner.give(&self.block);
+        let block = self.take_block();
+        self.owner.give(&block);
         if !uses.is_empty() {
             // A stream of another library keeps its owner until the work is done.
             self.state().reclaim.defer(Deferred {
@@ -58,13 +56,24 @@ impl Allocation {
                 release: Box::new(|| Ok(())),
             });
         }
-        self.pointer()
+        block.address.host
     }
 
     /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
-        self.is_owned = false;
+        self.take_block();
+    }
+
+    /// Takes the memory, as it goes back. From here on it is leaked unless the owner gets it, also if a panic unwinds. Called once.
+    fn take_block(&mut self) -> Box<Block> {
+        assert!(std::mem::replace(&mut self.is_owned, false));
+        // Before the memory has another owner.
         self.tell(What::Free);
+        // SAFETY: the flag was true, so the block was not taken, and it is not taken again. Nothing uses it after this: the callers are a drop, and
+        // functions whose end drops the allocation, which uses no block without the flag.
+        let mut block = unsafe { ManuallyDrop::take(&mut self.block) };
+        block.is_away = self.pages.is_away();
+        block
     }
 }
 
@@ -76,24 +85,26 @@ impl Drop for Allocation {
         if capture::is_active() && self.is_owned {
             self.keep_captured();
         }
-        // From here on the memory is leaked, unless `release` is reached, even if a panic unwinds.
-        if !std::mem::replace(&mut self.is_owned, false) {
+        if !self.is_owned {
             return;
         }
+        let is_borrowed = self.traits().is_borrowed;
         // Borrowed memory is waited for: the thread stops in the wait.
-        if fork::is_over() && !self.traits().is_borrowed {
+        if fork::is_over() && !is_borrowed {
             return;
         }
-        let waited = self.traits().is_borrowed.then(|| {
-            // The caller may use the memory as soon as this drop returns or unwinds.
-            drain_or_abort(&self.in_flight.before(Access::Write))
-        });
-        self.tell(What::Free);
-        let released = self.released();
+        // The caller may use borrowed memory as soon as this drop returns or unwinds.
+        let waited = is_borrowed.then(|| drain_or_abort(&self.in_flight.before(Access::Write)));
+        let block = self.take_block();
+        let released = Released {
+            owner: &self.owner,
+            block,
+            buffer: self.id,
+        };
         match waited {
             // SAFETY: the memory belongs to this allocation, all work on it is over, and it is not used again.
             Some(waited) => unsafe { released.free_now(waited) },
-            // SAFETY: the memory belongs to this allocation, these are all its uses, and it is not used again.
+            // SAFETY: the memory belongs to this allocation, its block has all uses, and it is not used again.
             None => unsafe { released.owner.release(released) },
         }
     }
@@ -112,23 +123,5 @@ impl Allocation {
             let empty = Self::empty::<u8>(self.device());
             Box::new(std::mem::replace(self, empty))
         });
-    }
-
-    /// The block as it goes back.
-    pub(super) fn block_now(&self) -> Block {
-        Block {
-            is_away: self.pages.is_away(),
-            ..self.block
-        }
-    }
-
-    /// The memory on its way back; its uses are no longer here.
-    fn released(&mut self) -> Released<'_> {
-        Released {
-            uses: self.in_flight.take(),
-            owner: &self.owner,
-            block: self.block_now(),
-            buffer: self.id,
-        }
     }
 }

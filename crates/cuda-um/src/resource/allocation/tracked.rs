@@ -93,8 +93,8 @@ impl Tracked for Allocation {
             is_imported: self.traits().is_imported,
             name: self.name(),
             site: self.label.and_then(|label| label.site),
-            element_bytes: self.label.map_or(1, |label| label.element_bytes),
-            slab: self.slab(),
+            element_bytes: self.label.map_or(1, |label| label.element_bytes()),
+            slab: self.address.slab,
             label: self.label.as_ref(),
         }
     }

@@ -73,12 +73,14 @@ impl AdvisedRanges {
     }
 
     /// Marks the advice of a dropped buffer's block as stale.
-    pub(crate) fn retire(&self, block: Range<usize>) {
+    #[inline]
+    pub(crate) fn retire(&self, block: &Block) {
         if !self.is_empty() {
+            let addresses = block.addresses();
             let mut ranges = self.ranges.lock();
             let of_block = ranges.iter_mut();
             of_block
-                .filter(|advised| block.contains(&advised.range.start))
+                .filter(|advised| addresses.contains(&advised.range.start))
                 .for_each(|advised| advised.is_stale = true);
         }
     }
@@ -88,11 +90,20 @@ impl AdvisedRanges {
     /// # Safety
     ///
     /// The block is of the memory for which the advice is, which is live.
+    #[inline]
     pub(crate) unsafe fn undo(&self, device: &DeviceState, block: &Block) -> Result<bool> {
-        if self.is_empty() {
-            return Ok(false);
+        match self.is_empty() {
+            true => Ok(false),
+            // SAFETY: guaranteed by the caller.
+            false => unsafe { self.undo_stale(device, block) },
         }
-        let block_pages = pages(&(block.at()..block.at() + block.bytes));
+    }
+
+    /// # Safety
+    ///
+    /// As for [`undo`](Self::undo).
+    unsafe fn undo_stale(&self, device: &DeviceState, block: &Block) -> Result<bool> {
+        let block_pages = pages(&block.addresses());
         let touches = |advised: &mut Advised| {
             let pages = pages(&advised.range);
             advised.is_stale && pages.start < block_pages.end && block_pages.start < pages.end

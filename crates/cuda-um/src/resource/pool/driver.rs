@@ -13,7 +13,7 @@ use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block, Uses};
+use crate::resource::block::{Address, Block};
 use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
 use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
@@ -121,38 +121,33 @@ const LIMITS_SINCE: RuntimeVersion = RuntimeVersion::new(12, 2);
 /// Refuses a runtime or a device without such pools.
 fn check(device: &Device, kind: MemoryKind, options: &PoolOptions) -> Result<()> {
     let (state, version) = (device.state(), device.api().version());
+    let what = format!("{kind} in a pool of the driver");
     let is_managed = kind == MemoryKind::Managed;
-    let mut what = format!("{kind} in a pool of the driver");
     if is_managed {
         state.check_managed_memory()?;
         state.check_concurrent_access(|| what.clone())?;
     }
-    let mut needs = match is_managed {
-        true => {
-            format!("CUDA {SINCE}, memory pools, and concurrent managed access of every device")
-        }
-        false => "memory pools".to_owned(),
-    };
-    let have = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
-        needs = "managed memory or device memory".to_owned();
-        kind.to_string()
+    let (needs, have) = if matches!(kind, MemoryKind::Pinned | MemoryKind::System) {
+        ("managed memory or device memory", kind.to_string())
     } else if is_managed && version < SINCE {
-        device.api().version_text()
+        ("CUDA 13.0", device.api().version_text())
     } else if is_managed && state.is_gated {
-        "a device of this runtime that does not have it".to_owned()
+        let have = "a device of this runtime that does not have it".to_owned();
+        ("concurrent managed access of every device", have)
     } else if !state.capabilities.memory_pools {
         let (ordinal, name) = (device.ordinal(), device.name());
-        format!("device {ordinal} ({name}), which has no memory pools")
+        let have = format!("device {ordinal} ({name}), which has no memory pools");
+        ("memory pools", have)
     } else if options.limit_bytes.is_some() && (is_managed || version < LIMITS_SINCE) {
-        what += " with PoolOptions::limit_bytes";
-        needs = format!("device memory and CUDA {LIMITS_SINCE}");
-        match is_managed {
-            true => kind.to_string(),
-            false => device.api().version_text(),
-        }
+        let have = format!("{kind}, {}", device.api().version_text());
+        (
+            "device memory and CUDA 12.2 for PoolOptions::limit_bytes",
+            have,
+        )
     } else {
         return Ok(());
     };
+    let needs = needs.to_owned();
     Err(Error::NotSupported { what, needs, have })
 }
 
@@ -247,13 +242,16 @@ impl Driver {
         self.buffers.fetch_add(1, Ordering::Relaxed);
         // The driver does not tell where the pages of a former owner are.
         let block = Block::new(Address::shared(pointer), bytes);
-        let (uses, stream) = (Uses::of(None), self.stream.inner());
+        let stream = self.stream.inner();
         // Numbered after it was enqueued, so this covers the allocation.
         let seq = stream.submitted();
-        uses.record(stream, seq, Access::Write, &mut Finished::new());
+        let mut finished = Finished::new();
+        block
+            .in_flight
+            .record(stream, seq, Access::Write, &mut finished);
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let device = Some(self.device.clone());
-        Ok(Allocation::of_block(owner, device, block, uses))
+        Ok(Allocation::of_block(owner, device, block))
     }
 
     /// Work on the pool's own stream. It is not captured: the memory has an address outside of the graph.
@@ -382,11 +380,11 @@ impl Owner for Driver {
         self.discharge(block);
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
         let (api, ordinal, _) = self.call();
         // SAFETY: guaranteed by the caller.
         unsafe { api.free(ordinal, block.address.host) }?;
-        self.discharge(block);
+        self.discharge(&block);
         Ok(None)
     }
 
@@ -395,7 +393,7 @@ impl Owner for Driver {
         let buffer = released.buffer;
         let mut is_ordered = false;
         let enqueued = self.stream.submit(&self.op(), |stream| {
-            for used in &released.uses.before(Access::Write) {
+            for used in &released.block.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
@@ -433,15 +431,13 @@ impl Drop for Driver {
                 return;
             }
             self.device.destroy_after(raw, || {
-                let stream = Arc::clone(self.stream.inner());
-                let seq = stream.submitted();
                 // Memory whose frees are pending could not be released, so the frees are waited for.
-                let mut frees = smallvec::smallvec![Use { stream, seq }];
+                let stream = self.stream.inner();
+                let mut frees = smallvec::smallvec![Use::of(stream, stream.submitted())];
                 if has_given {
                     // The other owners' frees may be enqueued on any stream.
                     let stream = StreamInner::unknown(&self.traits.device);
-                    let seq = stream.number();
-                    frees.push(Use { stream, seq });
+                    frees.push(Use::of(&stream, stream.number()));
                 }
                 frees
             });

@@ -3,10 +3,9 @@
 use crate::context::tracked::SlabInfo;
 use crate::context::tracker::InFlight;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Address, Block, FreeBlock};
+use crate::resource::block::{Address, Block};
 use crate::resource::pool::class::{CHUNK, Run};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// All slabs.
 #[derive(Default)]
@@ -16,7 +15,7 @@ pub(super) struct Heap {
     /// The addresses of slabs with unsplit extents.
     open: BTreeSet<usize>,
     /// Free dedicated slabs, by size.
-    dedicated: BTreeMap<usize, Vec<FreeBlock>>,
+    dedicated: BTreeMap<usize, Vec<Box<Block>>>,
     pub(super) reserved_bytes: usize,
 }
 
@@ -24,57 +23,44 @@ pub(super) struct Heap {
 struct Slab {
     raw: Allocation,
     /// The unsplit extents, by offset. Adjacent extents are joined.
-    extents: BTreeMap<usize, FreeBlock>,
+    extents: BTreeMap<usize, Box<Block>>,
     runs: BTreeMap<usize, Run>,
 }
 
-impl FreeBlock {
+impl Block {
     /// All of a new slab.
-    fn slab(raw: &Allocation) -> Self {
+    fn slab(raw: &Allocation) -> Box<Self> {
+        let slab = Some(SlabInfo {
+            buffer: raw.id(),
+            address: raw.at(),
+            bytes: raw.bytes(),
+        });
         let address = Address {
-            host: raw.pointer(),
-            device: raw.device_pointer(),
-            slab: Some(SlabInfo {
-                buffer: raw.id(),
-                address: addresses(raw).start,
-                bytes: raw.bytes(),
-            }),
+            slab,
+            ..raw.address
         };
-        Self {
-            block: Block::new(address, raw.bytes()),
-            uses: None,
-        }
+        Self::new(address, raw.bytes())
     }
 
     /// A part of the memory, which all uses of the whole may use.
-    pub(super) fn part(&self, from: usize, bytes: usize, class: Option<u16>) -> Self {
-        let address = self.block.address.offset(from);
-        Self {
-            block: Block {
-                address,
-                bytes,
-                reserved_bytes: bytes,
-                class,
-                ..self.block
-            },
-            uses: self.uses.as_deref().map(InFlight::inherited),
-        }
+    pub(super) fn part(&self, from: usize, bytes: usize, class: Option<u16>) -> Box<Self> {
+        Box::new(Self {
+            address: self.address.offset(from),
+            bytes,
+            reserved_bytes: bytes,
+            class,
+            is_away: self.is_away,
+            departures: self.departures,
+            in_flight: InFlight::inherited(&self.in_flight),
+        })
     }
 
     /// Joins the memory that follows.
     fn join(&mut self, next: &Self) {
-        if let Some(uses) = &next.uses {
-            self.uses.get_or_insert_default().inherit(uses);
-        }
-        self.block.bytes += next.block.bytes;
-        self.block.is_away |= next.block.is_away;
+        self.in_flight.inherit(&next.in_flight);
+        self.bytes += next.bytes;
+        self.is_away |= next.is_away;
     }
-}
-
-/// The addresses of a slab.
-pub(super) fn addresses(raw: &Allocation) -> Range<usize> {
-    let start = raw.pointer().as_ptr().addr();
-    start..start + raw.bytes()
 }
 
 /// Leaks the slabs that are left: a slab that was not taken out before has lost a block, or a panic came first. Releases everything else.
@@ -88,32 +74,32 @@ impl Drop for Heap {
 impl Heap {
     /// Adds a slab to be split into blocks.
     pub(super) fn add(&mut self, raw: Allocation) {
-        let all = FreeBlock::slab(&raw);
-        self.open.insert(all.block.at());
+        let all = Block::slab(&raw);
+        self.open.insert(all.at());
         self.insert(raw, BTreeMap::from([(0, all)]));
     }
 
     /// Adds a dedicated slab and takes it.
-    pub(super) fn add_dedicated(&mut self, raw: Allocation) -> FreeBlock {
-        let all = FreeBlock::slab(&raw);
+    pub(super) fn add_dedicated(&mut self, raw: Allocation) -> Box<Block> {
+        let all = Block::slab(&raw);
         self.insert(raw, BTreeMap::new());
         all
     }
 
-    fn insert(&mut self, raw: Allocation, extents: BTreeMap<usize, FreeBlock>) {
+    fn insert(&mut self, raw: Allocation, extents: BTreeMap<usize, Box<Block>>) {
         self.reserved_bytes += raw.bytes();
-        let (at, runs) = (addresses(&raw).start, BTreeMap::new());
+        let (at, runs) = (raw.at(), BTreeMap::new());
         self.slabs.insert(at, Slab { raw, extents, runs });
     }
 
     /// Takes a free dedicated slab of at least `bytes`, and at most a quarter more.
-    pub(super) fn take_dedicated(&mut self, bytes: usize) -> Option<FreeBlock> {
+    pub(super) fn take_dedicated(&mut self, bytes: usize) -> Option<Box<Block>> {
         let most = bytes.saturating_add(bytes / 4);
         let (&size, _) = self.dedicated.range(bytes..=most).next()?;
         self.pop_dedicated(size)
     }
 
-    fn pop_dedicated(&mut self, size: usize) -> Option<FreeBlock> {
+    fn pop_dedicated(&mut self, size: usize) -> Option<Box<Block>> {
         let blocks = self.dedicated.get_mut(&size)?;
         let block = blocks.pop();
         if blocks.is_empty() {
@@ -123,11 +109,8 @@ impl Heap {
     }
 
     /// Takes a dedicated slab back, and returns the slabs that exceed `keep` bytes together, the largest first.
-    pub(super) fn give_dedicated(&mut self, free: FreeBlock, keep: usize) -> Vec<Allocation> {
-        self.dedicated
-            .entry(free.block.bytes)
-            .or_default()
-            .push(free);
+    pub(super) fn give_dedicated(&mut self, free: Box<Block>, keep: usize) -> Vec<Allocation> {
+        self.dedicated.entry(free.bytes).or_default().push(free);
         let (_, mut kept) = self.free_dedicated();
         let mut excess = Vec::new();
         while kept > keep
@@ -141,10 +124,10 @@ impl Heap {
     }
 
     /// Splits a run off the first extent that has room for it.
-    pub(super) fn split(&mut self, run: Run) -> Option<FreeBlock> {
+    pub(super) fn split(&mut self, run: Run) -> Option<Box<Block>> {
         let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
-            let fits = |(at, extent): &(&usize, &FreeBlock)| {
-                at.next_multiple_of(run.align) + run.bytes <= **at + extent.block.bytes
+            let fits = |(at, extent): &(&usize, &Box<Block>)| {
+                at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
             };
             let mut extents = self.slabs[slab_at].extents.iter();
             extents.find(fits).map(|(at, _)| (*slab_at, *at))
@@ -153,7 +136,7 @@ impl Heap {
         let extent = slab.extents.remove(&extent_at)?;
         let start = extent_at.next_multiple_of(run.align);
         let (split, end) = (start - extent_at, start - extent_at + run.bytes);
-        for (from, to) in [(0, split), (end, extent.block.bytes)] {
+        for (from, to) in [(0, split), (end, extent.bytes)] {
             if from < to {
                 let rest = extent.part(from, to - from, None);
                 slab.extents.insert(extent_at + from, rest);
@@ -167,18 +150,18 @@ impl Heap {
     }
 
     /// Coalesces the runs whose blocks are all in the list into extents; returns the other blocks.
-    pub(super) fn coalesce(&mut self, mut blocks: Vec<FreeBlock>) -> Vec<FreeBlock> {
-        blocks.sort_unstable_by_key(|free| free.block.at());
+    pub(super) fn coalesce(&mut self, mut blocks: Vec<Box<Block>>) -> Vec<Box<Block>> {
+        blocks.sort_unstable_by_key(|free| free.at());
         let mut rest = Vec::new();
         let mut blocks = blocks.into_iter().peekable();
         while let Some(first) = blocks.next() {
-            let Some((slab, offset, run)) = self.run_of(first.block.at()) else {
+            let Some((slab, offset, run)) = self.run_of(first.at()) else {
                 rest.push(first);
                 continue;
             };
             let end = slab + offset + run.bytes;
             let mut of_run = vec![first];
-            while let Some(free) = blocks.next_if(|free| free.block.at() < end) {
+            while let Some(free) = blocks.next_if(|free| free.at() < end) {
                 of_run.push(free);
             }
             match of_run.len() < run.count {
@@ -195,7 +178,7 @@ impl Heap {
         Some((*at, *offset, *run))
     }
 
-    fn coalesce_run(&mut self, (slab_at, offset): (usize, usize), blocks: &[FreeBlock]) {
+    fn coalesce_run(&mut self, (slab_at, offset): (usize, usize), blocks: &[Box<Block>]) {
         let Some(slab) = self.slabs.get_mut(&slab_at) else {
             return;
         };
@@ -204,7 +187,7 @@ impl Heap {
         };
         let before = slab.extents.range(..offset).next_back();
         let before = before.and_then(|(&at, extent)| {
-            let touches = at + extent.block.bytes == offset;
+            let touches = at + extent.bytes == offset;
             touches.then_some(at)
         });
         let after = slab.extents.remove(&(offset + run.bytes));
@@ -214,10 +197,10 @@ impl Heap {
         };
         blocks.iter().for_each(|next| joined.join(next));
         // The blocks may not fill the run.
-        joined.block.bytes = offset + run.bytes - start;
+        joined.bytes = offset + run.bytes - start;
         after.iter().for_each(|next| joined.join(next));
         // Neighbours of small blocks may have left the device.
-        joined.block.is_away |= run.bytes < CHUNK;
+        joined.is_away |= run.bytes < CHUNK;
         slab.extents.insert(start, joined);
         self.open.insert(slab_at);
     }
@@ -236,14 +219,12 @@ impl Heap {
     }
 
     /// Takes an empty slab out, with the work that may use it.
-    fn take_slab(&mut self, all: FreeBlock) -> Option<Allocation> {
-        let at = all.block.at();
+    fn take_slab(&mut self, all: Box<Block>) -> Option<Allocation> {
+        let at = all.at();
         self.open.remove(&at);
         let slab = self.slabs.remove(&at)?;
         self.reserved_bytes -= slab.raw.bytes();
-        if let Some(uses) = &all.uses {
-            slab.raw.in_flight.inherit(uses);
-        }
+        slab.raw.in_flight.inherit(&all.in_flight);
         Some(slab.raw)
     }
 
@@ -275,7 +256,7 @@ impl Heap {
         let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
         let dedicated = self.dedicated.keys().next_back();
         extents
-            .map(|extent| extent.block.bytes)
+            .map(|extent| extent.bytes)
             .fold(dedicated.copied().unwrap_or(0), usize::max)
     }
 }

@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
-use crate::resource::block::FreeBlock;
+use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Traits;
 use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::pool::class::{CHUNK, Classes};
-use crate::resource::pool::heap::{Heap, addresses};
+use crate::resource::pool::heap::Heap;
 use crate::resource::pool::shard::{SHARDS, Shards};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::resource::separate::Cuda;
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) traits: Traits,
     pub(super) options: PoolOptions,
     classes: Classes,
-    shards: Shards<FreeBlock>,
+    shards: Shards<Box<Block>>,
     heap: Mutex<Heap>,
     growing: Mutex<()>,
     pub(super) advised: AdvisedRanges,
@@ -75,24 +75,23 @@ impl Shared {
     }
 
     /// Takes a block of at least `bytes`, which is not 0, with the uses of its former owners.
-    pub(super) fn take(&self, device: &Device, shard: usize, bytes: usize) -> Result<FreeBlock> {
-        let mut free = match self.classes.of(bytes) {
+    pub(super) fn take(&self, device: &Device, shard: usize, bytes: usize) -> Result<Box<Block>> {
+        let mut block = match self.classes.of(bytes) {
             Some(class) => self.take_class(device, shard, class)?,
             None => self.take_dedicated(device, bytes)?,
         };
-        let block = &mut free.block;
         block.is_away |= has_neighbours(block.bytes) && block.departures != self.departures();
         // SAFETY: the advice was for buffers in the block's slab, which is freed only when all its blocks are free.
-        match unsafe { self.advised.undo(&self.traits.device, block) } {
+        match unsafe { self.advised.undo(&self.traits.device, &block) } {
             // CUDA may move pages when advice is undone.
             Ok(undone) => block.is_away |= undone,
             Err(error) => {
-                self.give(shard, free);
+                self.give(shard, block);
                 return Err(error);
             }
         }
         block.bytes = bytes;
-        Ok(free)
+        Ok(block)
     }
 
     pub(super) fn departures(&self) -> u64 {
@@ -107,15 +106,14 @@ impl Shared {
     }
 
     /// Takes a block back.
-    pub(super) fn give(&self, shard: usize, mut free: FreeBlock) {
-        let block = &mut free.block;
+    pub(super) fn give(&self, shard: usize, mut block: Box<Block>) {
         let size = block.reserved_bytes;
         (block.bytes, block.departures) = (size, self.departures());
-        self.advised.retire(block.at()..block.at() + size);
+        self.advised.retire(&block);
         let Some(class) = block.class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
             let keep = self.options.keep_bytes.unwrap_or(usize::MAX);
-            let excess = self.heap.lock().give_dedicated(free, keep);
+            let excess = self.heap.lock().give_dedicated(block, keep);
             self.let_go(excess);
             return;
         };
@@ -127,7 +125,7 @@ impl Shared {
             let spare = std::mem::take(&mut shard.spare_bytes);
             self.charged_bytes.fetch_sub(spare, Ordering::Relaxed);
         }
-        shard.free[usize::from(class)].push(free);
+        shard.free[usize::from(class)].push(block);
     }
 
     fn charge(&self, bytes: usize) {
@@ -135,7 +133,7 @@ impl Shared {
         self.peak_bytes.fetch_max(charged, Ordering::Relaxed);
     }
 
-    fn take_class(&self, device: &Device, shard: usize, class: usize) -> Result<FreeBlock> {
+    fn take_class(&self, device: &Device, shard: usize, class: usize) -> Result<Box<Block>> {
         let size = self.classes.size(class);
         let mut own = self.shards.lock(shard);
         let block = match own.free[class].pop() {
@@ -157,7 +155,7 @@ impl Shared {
     }
 
     /// A block from another thread's shard, or from a slab.
-    fn refill(&self, device: &Device, shard: usize, class: usize) -> Result<FreeBlock> {
+    fn refill(&self, device: &Device, shard: usize, class: usize) -> Result<Box<Block>> {
         if let Some(block) = self.split(shard, class) {
             return Ok(block);
         }
@@ -174,7 +172,7 @@ impl Shared {
     }
 
     /// Takes a free block, or splits blocks off an existing slab.
-    fn split(&self, shard: usize, class: usize) -> Option<FreeBlock> {
+    fn split(&self, shard: usize, class: usize) -> Option<Box<Block>> {
         let (run, size) = (self.classes.run(class), self.classes.size(class));
         let mut heap = self.heap.lock();
         if let Some(block) = self.shards.steal(&mut heap, shard, class) {
@@ -204,7 +202,7 @@ impl Shared {
     }
 
     /// Takes a dedicated slab, for a buffer larger than half a slab.
-    fn take_dedicated(&self, device: &Device, bytes: usize) -> Result<FreeBlock> {
+    fn take_dedicated(&self, device: &Device, bytes: usize) -> Result<Box<Block>> {
         let size = bytes.next_multiple_of(CHUNK);
         let find = || self.heap.lock().take_dedicated(size);
         let free = find();
@@ -216,7 +214,7 @@ impl Shared {
             },
             Ok,
         )?;
-        self.charge(free.block.bytes);
+        self.charge(free.bytes);
         Ok(free)
     }
 
@@ -300,8 +298,7 @@ impl Shared {
     fn let_go(&self, slabs: Vec<Allocation>) -> usize {
         let mut bytes = 0;
         for slab in &slabs {
-            let range = addresses(slab);
-            self.advised.forget(&range);
+            self.advised.forget(&slab.addresses());
             bytes += slab.bytes();
         }
         drop(slabs);

@@ -5,7 +5,7 @@ use crate::context::device::Device;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{Block, FreeBlock, Uses};
+use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
@@ -119,18 +119,15 @@ impl Owner for Home {
         }
     }
 
-    unsafe fn free(&self, block: &Block) -> Result<Held> {
-        let (block, uses) = (*block, None);
-        self.pool
-            .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
+    unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
+        self.pool.give(shard::own::<SHARDS>(), block);
         Ok(None)
     }
 
     /// The next owner's work is ordered after the uses.
-    unsafe fn release(&self, released: Released<'_>) {
-        let (block, uses) = (released.block, released.uses.into_left());
-        self.pool
-            .give(shard::own::<SHARDS>(), FreeBlock { block, uses });
+    unsafe fn release(&self, mut released: Released<'_>) {
+        released.block.in_flight.retire();
+        self.pool.give(shard::own::<SHARDS>(), released.block);
     }
 }
 
@@ -144,10 +141,10 @@ impl Home {
         bytes: usize,
     ) -> Result<Allocation> {
         match self.pool.take(device, shard, bytes) {
-            Ok(FreeBlock { block, uses }) => {
+            Ok(block) => {
                 let owner = Arc::clone(self) as Arc<dyn Owner>;
                 let device = Some(device.for_buffer_of(shard));
-                Ok(Allocation::of_block(owner, device, block, Uses::of(uses)))
+                Ok(Allocation::of_block(owner, device, block))
             }
             Err(Error::OutOfMemory { .. }) if self.pool.options.is_default => {
                 self.pool.upstream.allocate(device, bytes)

@@ -4,7 +4,7 @@ use crate::context::device::Device;
 use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::device_of;
-use crate::resource::block::FreeBlock;
+use crate::resource::block::Block;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::class::CHUNK;
@@ -35,23 +35,23 @@ impl Pool {
     /// What a slab gives as small blocks, all of them free.
     fn with_small_blocks(slabs: usize) -> Arc<Self> {
         let pool = Self::of(slabs);
-        let blocks: Vec<FreeBlock> = (0..CHUNK / SMALL).map(|_| pool.take(0, SMALL)).collect();
+        let blocks: Vec<Box<Block>> = (0..CHUNK / SMALL).map(|_| pool.take(0, SMALL)).collect();
         blocks.into_iter().for_each(|block| pool.give(0, block));
         pool
     }
 
     /// As a thread of that shard.
-    fn take(&self, shard: usize, bytes: usize) -> FreeBlock {
+    fn take(&self, shard: usize, bytes: usize) -> Box<Block> {
         let taken = self.1.take(&self.0, shard, bytes);
         let taken = taken.expect("there is memory");
-        let start = taken.block.at();
-        engine(|cuda| cuda.take(start..start + taken.block.reserved_bytes));
+        let start = taken.at();
+        engine(|cuda| cuda.take(start..start + taken.reserved_bytes));
         taken
     }
 
-    fn give(&self, shard: usize, taken: FreeBlock) {
-        let start = taken.block.at();
-        engine(|cuda| cuda.give(start..start + taken.block.reserved_bytes));
+    fn give(&self, shard: usize, taken: Box<Block>) {
+        let start = taken.at();
+        engine(|cuda| cuda.give(start..start + taken.reserved_bytes));
         self.1.give(shard, taken);
     }
 

@@ -4,16 +4,15 @@ use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::resource::allocation::Allocation;
-use crate::resource::block::{self, Address, FreeBlock, Uses};
+use crate::resource::block;
 use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::class::{CHUNK, Classes};
-use crate::resource::pool::heap::{Heap, addresses};
+use crate::resource::pool::heap::Heap;
 use crate::resource::pool::heap_properties::Step;
 use crate::resource::separate::ManagedMemory;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The last piece of work on each stream, 0 for none.
@@ -30,13 +29,14 @@ struct Slab {
     most: Notes,
 }
 
-/// A block that was split, by its address: its size, the run that it is of, and, if no buffer has it, itself.
+/// A block that was split, by its address: its size and the run that it is of.
 struct Block {
     bytes: usize,
     run: usize,
-    free: Option<FreeBlock>,
-    /// The notes of the buffer that has it.
-    left: Uses,
+    /// True if no buffer has it.
+    is_free: bool,
+    /// `None` for a dedicated slab that the heap has.
+    raw: Option<Box<block::Block>>,
 }
 
 struct Run {
@@ -72,7 +72,7 @@ impl<'a> World<'a> {
 
     /// All goes back: then every slab is one piece again, and can be freed.
     pub(super) fn end(&mut self) -> Result<(), TestCaseError> {
-        let taken = self.blocks.iter().filter(|(_, block)| block.free.is_none());
+        let taken = self.blocks.iter().filter(|(_, block)| !block.is_free);
         let taken: Vec<usize> = taken.map(|(at, _)| *at).collect();
         taken.into_iter().for_each(|at| self.give(at, at % 3));
         self.coalesce(usize::MAX)?;
@@ -91,7 +91,7 @@ impl<'a> World<'a> {
             notes: vec![[0; 3]; bytes / GRAIN],
             most: [0; 3],
         };
-        self.slabs.insert(addresses(&raw).start, slab);
+        self.slabs.insert(raw.at(), slab);
         raw
     }
 
@@ -124,9 +124,9 @@ impl<'a> World<'a> {
         gaps
     }
 
-    fn noted(&self, left: Option<&InFlight>) -> Notes {
+    fn noted(&self, left: &InFlight) -> Notes {
         let mut notes = [0; 3];
-        for used in left.iter().flat_map(|left| left.before(Access::Read)) {
+        for used in left.before(Access::Read) {
             let stream = self
                 .streams
                 .iter()
@@ -169,7 +169,8 @@ impl<'a> World<'a> {
         }
         slab.most[stream] = self.number;
         let stream = self.streams[stream].inner();
-        let left = &self.blocks[&range.start].left;
+        let block = self.blocks[&range.start].raw.as_ref();
+        let left = &block.expect("a buffer has it").in_flight;
         left.record(stream, self.number, Access::Move, &mut Finished::new());
     }
 
@@ -181,12 +182,13 @@ impl<'a> World<'a> {
             }
             Step::AddWhole { chunks } => {
                 let raw = self.slab(chunks, true);
-                let at = self.heap.add_dedicated(raw).block.at();
+                let raw = self.heap.add_dedicated(raw);
+                let at = raw.at();
                 let block = Block {
                     bytes: chunks * CHUNK,
                     run: 0,
-                    free: None,
-                    left: Uses::of(None),
+                    is_free: false,
+                    raw: Some(raw),
                 };
                 self.blocks.insert(at, block);
             }
@@ -194,7 +196,7 @@ impl<'a> World<'a> {
                 let wanted = chunks * CHUNK;
                 let fits = |block: &Block| {
                     block.run == 0
-                        && block.free.is_some()
+                        && block.is_free
                         && (wanted..=wanted + wanted / 4).contains(&block.bytes)
                 };
                 let smallest = self
@@ -204,13 +206,12 @@ impl<'a> World<'a> {
                     .map(|block| block.bytes)
                     .min();
                 let taken = self.heap.take_dedicated(wanted);
-                prop_assert_eq!(taken.as_ref().map(|taken| taken.block.bytes), smallest);
-                if let Some(FreeBlock { block, uses }) = taken {
-                    let range = block.at()..block.at() + block.bytes;
-                    self.check_notes(&range, self.noted(uses.as_deref()))?;
+                prop_assert_eq!(taken.as_ref().map(|taken| taken.bytes), smallest);
+                if let Some(block) = taken {
+                    self.check_notes(&block.addresses(), self.noted(&block.in_flight))?;
                     let known = self.blocks.get_mut(&block.at()).unwrap();
-                    prop_assert!(known.free.take().is_some(), "it was not free");
-                    known.left = Uses::of(uses);
+                    prop_assert!(known.is_free, "it was not free");
+                    (known.is_free, known.raw) = (false, Some(block));
                 }
             }
             Step::Carve { class } => self.split(class)?,
@@ -218,18 +219,18 @@ impl<'a> World<'a> {
                 let free = self
                     .blocks
                     .values_mut()
-                    .filter(|block| block.run > 0 && block.free.is_some());
+                    .filter(|block| block.run > 0 && block.is_free);
                 let free: Vec<_> = free.collect();
                 let count = free.len().max(1);
                 if let Some(block) = free.into_iter().nth(block % count) {
-                    block.left = Uses::of(block.free.take().and_then(|free| free.uses));
+                    block.is_free = false;
                 }
             }
             Step::Give { block, stream } => {
                 let taken: Vec<usize> = self
                     .blocks
                     .iter()
-                    .filter(|(_, block)| block.free.is_none())
+                    .filter(|(_, block)| !block.is_free)
                     .map(|(at, _)| *at)
                     .collect();
                 if let Some(&at) = taken.get(block % taken.len().max(1)) {
@@ -254,7 +255,7 @@ impl<'a> World<'a> {
         let split = self.heap.split(run);
         prop_assert_eq!(split.is_some(), room);
         let Some(split) = split else { return Ok(()) };
-        let start = split.block.at();
+        let start = split.at();
         let range = start..start + run.bytes;
         prop_assert!(start.is_multiple_of(run.align));
         prop_assert!(
@@ -271,22 +272,18 @@ impl<'a> World<'a> {
         let mut blocks = Vec::new();
         for index in 0..run.count {
             let block = split.part(index * size, size, Some(run.class as u16));
-            let at = block.block.at();
+            let at = block.at();
             let of_block = at..at + size;
             prop_assert_eq!(of_block.start, start + index * size);
             prop_assert!(of_block.end <= range.end);
-            self.check_notes(&of_block, self.noted(block.uses.as_deref()))?;
+            self.check_notes(&of_block, self.noted(&block.in_flight))?;
             blocks.push(at);
-            // The first one is for a buffer.
-            let (free, left) = match index {
-                0 => (None, Uses::of(block.uses)),
-                _ => (Some(block), Uses::of(None)),
-            };
             let block = Block {
                 bytes: size,
                 run: number,
-                free,
-                left,
+                // The first one is for a buffer.
+                is_free: index > 0,
+                raw: Some(block),
             };
             self.blocks.insert(of_block.start, block);
         }
@@ -297,23 +294,14 @@ impl<'a> World<'a> {
     fn give(&mut self, at: usize, stream: usize) {
         let (bytes, is_whole) = (self.blocks[&at].bytes, self.blocks[&at].run == 0);
         self.note_use(&(at..at + bytes), stream);
-        let host = NonNull::new(std::ptr::without_provenance_mut(at)).unwrap();
-        // Which slab it is of, the heap finds by the address.
-        let address = Address::shared(host);
-        let block = block::Block {
-            is_away: false,
-            ..block::Block::new(address, bytes)
-        };
         let known = self.blocks.get_mut(&at).unwrap();
-        let uses = known.left.take().into_left();
-        let given = FreeBlock { block, uses };
-        if is_whole {
-            let excess = self.heap.give_dedicated(given, usize::MAX);
+        known.is_free = true;
+        let raw = known.raw.as_mut().expect("a buffer has it");
+        (raw.bytes, raw.is_away) = (bytes, false);
+        raw.in_flight.retire();
+        if let Some(slab) = known.raw.take_if(|_| is_whole) {
+            let excess = self.heap.give_dedicated(slab, usize::MAX);
             assert!(excess.is_empty(), "there is no bound");
-            // The heap has it; here it only says that it is free.
-            known.free = Some(FreeBlock { block, uses: None });
-        } else {
-            known.free = Some(given);
         }
     }
 
@@ -322,17 +310,17 @@ impl<'a> World<'a> {
         for (index, block) in self
             .blocks
             .values_mut()
-            .filter(|block| block.run > 0)
+            .filter(|block| block.run > 0 && block.is_free)
             .enumerate()
         {
             if index % keep_every != keep_every - 1 {
-                given.extend(block.free.take());
+                given.extend(block.raw.take());
             }
         }
         // In no order.
         let half = given.len() / 2;
         given.rotate_left(half);
-        let mut here: Vec<usize> = given.iter().map(|free| free.block.at()).collect();
+        let mut here: Vec<usize> = given.iter().map(|free| free.at()).collect();
         here.sort_unstable();
         let rest = self.heap.coalesce(given);
         let is_whole = |run: &Run| {
@@ -352,7 +340,7 @@ impl<'a> World<'a> {
                 here.remove(here.binary_search(&block).unwrap());
             }
         }
-        let mut back: Vec<usize> = rest.iter().map(|free| free.block.at()).collect();
+        let mut back: Vec<usize> = rest.iter().map(|free| free.at()).collect();
         back.sort_unstable();
         prop_assert_eq!(
             back,
@@ -360,20 +348,20 @@ impl<'a> World<'a> {
             "blocks of runs that are not all there come back"
         );
         for block in rest {
-            let at = block.block.at();
+            let at = block.at();
             let bytes = self.blocks[&at].bytes;
-            self.check_notes(&(at..at + bytes), self.noted(block.uses.as_deref()))?;
-            self.blocks.get_mut(&at).unwrap().free = Some(block);
+            self.check_notes(&(at..at + bytes), self.noted(&block.in_flight))?;
+            self.blocks.get_mut(&at).unwrap().raw = Some(block);
         }
         Ok(())
     }
 
     fn trim(&mut self) -> Result<(), TestCaseError> {
         let empty = self.heap.take_empty();
-        let mut freed: Vec<usize> = empty.iter().map(|raw| addresses(raw).start).collect();
+        let mut freed: Vec<usize> = empty.iter().map(|raw| raw.at()).collect();
         freed.sort_unstable();
         let is_unused = |at: usize, slab: &Slab| match slab.is_whole {
-            true => self.blocks[&at].free.is_some(),
+            true => self.blocks[&at].is_free,
             false => self.gaps().contains(&(at..at + slab.bytes)),
         };
         let expected: Vec<usize> = self
@@ -384,10 +372,10 @@ impl<'a> World<'a> {
             .collect();
         prop_assert_eq!(&freed, &expected, "the unused slabs, and no others");
         for mut raw in empty {
-            let range = addresses(&raw);
-            self.check_notes(&range, self.noted(Some(&raw.in_flight)))?;
+            let range = raw.addresses();
+            self.check_notes(&range, self.noted(&raw.in_flight))?;
             // Nobody runs that work.
-            raw.in_flight = Uses::of(None);
+            raw.in_flight = InFlight::default();
             self.slabs.remove(&range.start);
             self.blocks.remove(&range.start);
         }
@@ -404,7 +392,7 @@ impl<'a> World<'a> {
         let whole = |is_free: bool| {
             self.blocks
                 .values()
-                .filter(move |block| block.run == 0 && block.free.is_some() == is_free)
+                .filter(move |block| block.run == 0 && block.is_free == is_free)
         };
         let live: usize = whole(false).map(|block| block.bytes).sum();
         prop_assert_eq!(self.heap.live_dedicated(), (whole(false).count(), live));
