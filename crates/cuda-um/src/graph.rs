@@ -187,8 +187,8 @@ impl Graph {
     #[doc(hidden)]
     pub fn required(&self) -> impl Iterator<Item = (u64, bool)> {
         let slots = self.contents.slots.iter();
-        let given = slots.filter(|slot| slot.kept.is_none() && !slot.used.bytes.is_empty());
-        given.map(|slot| (slot.memory.id, slot.used.writes))
+        let given = slots.filter(|slot| slot.kept.is_none() && !slot.bytes.is_empty());
+        given.map(|slot| (slot.id, slot.writes))
     }
 
     /// Makes an executable graph. Each one can be launched again and again; one graph may have many, but for a graph with memory of its own (buffers

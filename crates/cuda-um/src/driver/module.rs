@@ -95,9 +95,14 @@ impl Api {
             let (mut offset, mut bytes) = (0, 0);
             while sizes.len() < MOST_PARAMETERS {
                 // SAFETY: both pointers are valid for one write; the function is guaranteed by the caller.
-                match unsafe { get(function, sizes.len(), &mut offset, &mut bytes) } {
+                let mut ask = || unsafe { get(function, sizes.len(), &mut offset, &mut bytes) };
+                let code = match ask() {
+                    // There is no such parameter, or the call failed: then the next one tells.
+                    CUresult::CUDA_ERROR_INVALID_VALUE => ask(),
+                    code => code,
+                };
+                match code {
                     CUresult::CUDA_SUCCESS => sizes.push(bytes as u32),
-                    // There is no such parameter.
                     CUresult::CUDA_ERROR_INVALID_VALUE => break,
                     code => return code,
                 }

@@ -1,6 +1,6 @@
 //! What a graph and its executable graphs share.
 
-use crate::context::capture::{KernelNode, Memory, NamedScalar, Recorded, SlotUse};
+use crate::context::capture::{KernelNode, NamedScalar, Recorded, SlotUse};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -17,44 +17,21 @@ pub(super) struct Contents {
     // Before the memory and the modules that it refers to. Only one thread may use it at a time.
     pub(super) graph: Mutex<Owned<cudaGraph_t>>,
     pub(super) device: Device,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<SlotUse>,
     pub(super) kernels: Vec<KernelNode>,
     pub(super) others: usize,
     pub(super) scalars: Vec<NamedScalar>,
 }
 
-/// One piece of memory that the work uses.
-pub(super) struct Slot {
-    pub(super) memory: Memory,
-    pub(super) used: SlotUse,
-    /// The memory, if it belongs to the graph.
-    pub(super) kept: Option<Box<Allocation>>,
-}
-
 impl Contents {
     pub(super) fn of(device: Device, recorded: Recorded) -> Self {
-        let Recorded {
-            graph,
-            slots,
-            kernels,
-            others,
-            scalars,
-        } = recorded;
-        let slots = slots.into_iter().map(|slot| {
-            let kept = slot.kept.into_inner();
-            Slot {
-                memory: slot.memory,
-                used: slot.state.into_inner(),
-                kept: kept.and_then(|kept| kept.downcast::<Allocation>().ok()),
-            }
-        });
         Self {
-            graph: Mutex::new(graph),
+            graph: Mutex::new(recorded.graph),
             device,
-            slots: slots.collect(),
-            kernels,
-            others,
-            scalars,
+            slots: recorded.slots,
+            kernels: recorded.kernels,
+            others: recorded.others,
+            scalars: recorded.scalars,
         }
     }
 
@@ -88,21 +65,21 @@ impl Contents {
     }
 }
 
-impl Slot {
+impl SlotUse {
     /// The memory as a part of a launch, if it belongs to the graph.
     pub(super) fn kept_part(&self) -> Option<Part<'_>> {
-        let access = if self.used.writes {
+        let access = if self.writes {
             Access::Write
         } else {
             Access::Read
         };
-        let kept = self.kept.as_ref()?;
-        Some(kept.part_of(self.used.bytes.clone(), access))
+        let kept = self.kept.as_ref()?.downcast_ref::<Allocation>()?;
+        Some(kept.part_of(self.bytes.clone(), access))
     }
 
     /// Selects what a launch got for this memory, and says what is wrong with it.
     pub(super) fn check<'p>(&self, part: &Part<'p>) -> Result<Part<'p>> {
-        let (given, needed, writes) = (&part.bytes, &self.used.bytes, self.used.writes);
+        let (given, needed, writes) = (&part.bytes, &self.bytes, self.writes);
         let may_write = part.access.is_write();
         if given.start <= needed.start && needed.end <= given.end && (may_write || !writes) {
             let access = if writes { part.access } else { Access::Read };
@@ -114,21 +91,18 @@ impl Slot {
         let access = if may_write { "to write" } else { "to read" };
         Err(self.needs(format!(
             "{}, bytes {}..{}, {access}",
-            self.memory.title, given.start, given.end
+            self.title, given.start, given.end
         )))
     }
 
     /// The error of a launch without the memory.
     pub(super) fn missing(&self, given: usize) -> Error {
-        self.needs(format!("{given} buffers without {}", self.memory.title))
+        self.needs(format!("{given} buffers without {}", self.title))
     }
 
     #[cold]
     fn needs(&self, value: String) -> Error {
-        let (how, bytes) = (
-            if self.used.writes { "&mut " } else { "&" },
-            &self.used.bytes,
-        );
+        let (how, bytes) = (if self.writes { "&mut " } else { "&" }, &self.bytes);
         Error::InvalidArgument {
             what: "the arguments of a graph's launch",
             value,

@@ -159,14 +159,14 @@ impl GraphExec {
     ) -> Result<SmallVec<[Part<'p>; 16]>> {
         let mut parts = SmallVec::new();
         for (slot, order) in contents.slots.iter().zip(&mut self.order) {
-            if slot.used.bytes.is_empty() {
+            if slot.bytes.is_empty() {
                 continue;
             }
             if let Some(kept) = slot.kept_part() {
                 parts.push(kept);
                 continue;
             }
-            let is_it = |part: &Part<'p>| part.memory.id() == slot.memory.id;
+            let is_it = |part: &Part<'p>| part.memory.id() == slot.id;
             let expected = given.get(*order).filter(|part| is_it(part));
             let part = match expected {
                 Some(part) => part,

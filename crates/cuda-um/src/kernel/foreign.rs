@@ -6,6 +6,7 @@ use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
 use cuda_um_sys::cudaStream_t;
+use std::cell::LazyCell;
 use std::fmt;
 
 /// The stream and the addresses for work of another library: the argument of the closure of [`Stream::enqueue_foreign`].
@@ -95,8 +96,8 @@ impl Stream {
         work: impl FnOnce(&ForeignWork<'_>) -> R,
     ) -> Result<R> {
         uses.collect(|uses| {
-            let (parts, own) = (uses.parts(), self.device());
-            let device = parts.first().map_or(&own, Part::device);
+            let (parts, own) = (uses.parts(), LazyCell::new(|| self.device()));
+            let device = parts.first().map_or_else(|| &*own, Part::device);
             self.submit(&Op::new(What::Foreign, device, parts), |stream| {
                 let api = self.inner().api();
                 api.run_foreign(|| work(&ForeignWork { stream, parts }))
