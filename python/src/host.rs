@@ -1,9 +1,11 @@
 //! The elements of arrays for the host, as NumPy arrays.
 #![allow(unsafe_code, reason = "copies to and from the memory of NumPy arrays")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_um_sys::locks::Mutex;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use um_backend::{
@@ -12,7 +14,7 @@ use um_backend::{
 };
 
 use crate::array::Array;
-use crate::errors::{argument, text, without_lock};
+use crate::errors::{argument, of_python, text, without_lock};
 use crate::outside::Outside;
 use crate::{create, dtype, interface, ops, outside};
 
@@ -195,8 +197,8 @@ impl HostAccess {
                 false => None,
             };
             match &held {
-                Some(held) => held.copy_to_bytes(&mut memory)?,
-                None => storage.read()?.copy_to_bytes(&mut memory)?,
+                Some(held) => held.bytes().copy_to_host(&mut memory)?,
+                None => storage.read()?.bytes().copy_to_host(&mut memory)?,
             }
             let address = memory.as_mut_ptr().expose_provenance();
             Ok((Access::Copy(Arc::new(Memory::Host(memory)), held), address))
@@ -253,7 +255,7 @@ fn leave(array: &Array, py: Python<'_>, access: Access) -> PyResult<()> {
                 let start = std::ptr::with_exposed_provenance(memory.as_ptr().addr());
                 std::slice::from_raw_parts(start, memory.len())
             };
-            held.copy_from_bytes(source)
+            held.bytes_mut().copy_from_host(source)
         }),
         access => {
             drop(access);
@@ -261,6 +263,9 @@ fn leave(array: &Array, py: Python<'_>, access: Access) -> PyResult<()> {
         }
     }
 }
+
+/// What to write instead of a use without a block.
+const A_BLOCK: &str = "it is a block, which ends the access: write `with array.numpy() as elements:` and use `elements` there, or `numpy.asarray(array)` for a copy";
 
 #[pymethods]
 impl HostAccess {
@@ -307,6 +312,21 @@ impl HostAccess {
             }
         };
         self.end(py, open)
+    }
+
+    fn __getitem__(&self, py: Python<'_>, _index: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(of_python::<PyTypeError>(
+            py,
+            &format!("`numpy()` has no elements: {A_BLOCK}"),
+        ))
+    }
+
+    #[pyo3(signature = (*_choices))]
+    fn __array__(&self, py: Python<'_>, _choices: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(of_python::<PyTypeError>(
+            py,
+            &format!("`numpy()` is no array: {A_BLOCK}"),
+        ))
     }
 
     fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
@@ -357,17 +377,23 @@ pub(crate) fn array<'py>(
             "an array of NumPy without a copy needs a block: `with array.numpy() as elements:`",
         ));
     }
-    let elements = copied(array.get(), array.py())?;
+    let (array, py) = (array.get(), array.py());
+    let elements = copied(array, py, 0..array.storage().len(), &array.shape)?;
     match dtype {
         Some(dtype) => elements.attribute(c"astype")?.run([&dtype]),
         None => Ok(elements),
     }
 }
 
-/// Copies the memory to a new NumPy array.
-fn copied<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+/// Copies a range of the elements to a new NumPy array of so many elements.
+pub(crate) fn copied<'py>(
+    array: &Array,
+    py: Python<'py>,
+    range: Range<usize>,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype::to_numpy(py, array.dtype_of())?;
-    let shape = outside::shape(py, &array.shape)?.into_any();
+    let shape = outside::shape(py, shape)?.into_any();
     let make = outside::import(py, c"numpy")?.attribute(c"empty")?;
     let copy = make.run([&shape, &dtype])?;
     // What a program puts in the place of NumPy's function may give memory that cannot be written.
@@ -380,14 +406,14 @@ fn copied<'py>(array: &Array, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
             "numpy.empty must give an array that can be written",
         ));
     }
-    let bytes = array.storage().size_bytes();
+    let bytes = range.len() * array.dtype_of().size_bytes();
     let address = create::address(&copy, bytes)?;
     array.work(py, |storage| {
         // SAFETY: the new array has these bytes in one piece, and no other code has it.
         let target = unsafe {
             std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(address), bytes)
         };
-        storage.read()?.copy_to_bytes(target)
+        storage.view(range)?.read()?.bytes().copy_to_host(target)
     })?;
     Ok(copy)
 }

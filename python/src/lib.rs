@@ -50,7 +50,7 @@ mod _cuda_um {
     #[pymodule_export]
     use crate::profile::{Profile, profile};
     #[pymodule_export]
-    use crate::weights::load_file;
+    use crate::weights::{load_file, save_file};
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "the name in Python")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

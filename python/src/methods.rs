@@ -1,16 +1,16 @@
 //! The methods of arrays in Python.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::array::Array;
 use crate::dlpack::{self, Request};
-use crate::errors::{of_python, without_lock};
+use crate::errors::{is_refused, of_python, without_lock};
 use crate::host::{self, HostAccess, Mode};
 use crate::number::Number;
 use crate::ops::{self, Place};
-use crate::outside::Words;
+use crate::outside::{Outside, Words};
 use crate::{create, dtype, interface, outside};
 
 #[pymethods]
@@ -184,12 +184,65 @@ impl Array {
         first.ok_or_else(|| of_python::<PyTypeError>(py, "len() of an array without extents"))
     }
 
+    /// One element, as a number of Python: `array[i]`, `array[i, j]`. Waits for the device.
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let element = self.index(index)?;
+        let element = host::copied(self, py, element..element + 1, &[])?;
+        element.attribute(c"item")?.run([])
+    }
+
+    fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let (len, most) = (self.storage().len(), 6);
+        let first = host::copied(self, py, 0..len.min(most), &[len.min(most)])?;
+        let mut elements = outside::words(&first.text()?)?;
+        if len > most {
+            elements.insert_str(elements.len() - 1, " ...");
+        }
+        outside::string(py, &format!("{}: {elements}", self.shown()))
+    }
+
     fn __repr__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         outside::string(py, &self.shown())
     }
 }
 
 impl Array {
+    /// The position of an element among all.
+    fn index(&self, index: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = index.py();
+        let refuse = |refused| match is_refused(py, &refused) {
+            true => of_python::<PyTypeError>(
+                py,
+                "an index has one number for each extent: slices are those of `numpy()` blocks, and of PyTorch and CuPy through DLPack",
+            ),
+            false => refused,
+        };
+        let numbers = match index.cast::<PyTuple>() {
+            Ok(several) => several.iter().map(|one| one.index()).collect(),
+            Err(_) => index.index().map(|one| vec![one]),
+        };
+        let numbers: Vec<Bound<'_, PyAny>> = numbers.map_err(refuse)?;
+        if numbers.len() != self.shape.len() {
+            return Err(refuse(PyTypeError::new_err(())));
+        }
+        let mut element = 0;
+        for (number, extent) in numbers.iter().zip(&self.shape) {
+            let number = number.extract::<i64>().unwrap_or(i64::MAX);
+            let from_the_end = number + if number < 0 { *extent as i64 } else { 0 };
+            let at = usize::try_from(from_the_end).ok();
+            let at = at.filter(|at| at < extent).ok_or_else(|| {
+                let message = format!("an index is {number}, and the extent is {extent}");
+                of_python::<PyIndexError>(py, &message)
+            })?;
+            element = element * extent + at;
+        }
+        Ok(element)
+    }
+
     /// The text of `repr`.
     pub(crate) fn shown(&self) -> String {
         let device = self

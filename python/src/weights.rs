@@ -11,7 +11,7 @@ use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use um_backend::DType;
-use um_weights::{LoadOptions, Tensor, TensorInfo, Weights, printable};
+use um_weights::{LoadOptions, Save, Tensor, TensorInfo, Weights, printable};
 
 use crate::array::{Array, count, kind};
 use crate::backend::backend;
@@ -76,6 +76,56 @@ pub(crate) fn load_file<'py>(
         arrays.set_item(outside::string(py, &name)?, Bound::new(py, array)?)?;
     }
     Ok(arrays)
+}
+
+/// Writes arrays to a safetensors file, by name.
+///
+/// `arrays` is a dict of arrays of this package, of any kind of memory; `metadata` is a dict of strings. The file is written beside its place, to the end and
+/// to the disk, and then gets its name: after a failure the old file is as it was. Waits for work that writes the arrays.
+#[pyfunction]
+#[pyo3(signature = (arrays, path, metadata=None))]
+pub(crate) fn save_file(
+    arrays: &Bound<'_, PyDict>,
+    path: &Bound<'_, PyAny>,
+    metadata: Option<&Bound<'_, PyDict>>,
+) -> PyResult<()> {
+    let py = arrays.py();
+    let path = self::path(path)?;
+    let words = |value: &Bound<'_, PyAny>| Ok::<_, PyErr>(value.extract::<Words>()?.0);
+    let mut named = Vec::new();
+    for (name, array) in arrays.iter() {
+        let name = words(&name)?;
+        let array = array.cast_into::<Array>().map_err(|other| {
+            let class = other.into_inner().get_type();
+            argument(format!(
+                "{name:?} is {class}, and not an array of cuda_um: pass `cuda_um.array(…)` of it"
+            ))
+        })?;
+        named.push((name, array.unbind()));
+    }
+    let metadata = metadata.into_iter().flat_map(|metadata| metadata.iter());
+    let metadata = metadata.map(|(key, value)| Ok((words(&key)?, words(&value)?)));
+    let metadata: Vec<(String, String)> = metadata.collect::<PyResult<_>>()?;
+    py.detach(|| {
+        let read = |(name, array): &(String, Py<Array>)| {
+            let array = array.get();
+            let guard = array.settle().and_then(|()| array.storage().read());
+            guard.map_err(|source| um_weights::Error::Cuda {
+                tensor: name.clone(),
+                source,
+            })
+        };
+        let guards = named.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut save = Save::new();
+        for (key, value) in &metadata {
+            save.metadata(key, value);
+        }
+        for ((name, array), guard) in named.iter().zip(&guards) {
+            save.buffer(name, &array.get().shape, guard)?;
+        }
+        save.write(&path)
+    })
+    .map_err(refused)
 }
 
 fn array(

@@ -348,3 +348,25 @@ assert cuda_um.is_simulated() and "/no/such/file" in cuda_um.runtime_description
 def test_the_description_says_why_a_runtime_is_not_used():
     environment = dict(os.environ, CUDA_UM_CUDART="/no/such/file", CUDA_UM_RUNTIME="auto")
     subprocess.run([sys.executable, "-c", NO_RUNTIME], check=True, timeout=60, env=environment)
+
+
+def test_single_elements_and_print(kind):
+    array = cuda_um.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "int32", kind=kind)
+    assert (array[0, 0], array[2, -1], array[-3, 1]) == (1, 9, 2)
+    for wrong, message in [(0, "one number for each extent"), ((0, slice(2)), "slices are those"), ("a", "one number")]:
+        with pytest.raises(TypeError, match=message):
+            array[wrong]
+    for wrong in [(3, 0), (0, -4), (0, 1 << 70)]:
+        with pytest.raises(IndexError, match="the extent is 3"):
+            array[wrong]
+    assert str(array).endswith("): [1 2 3 4 5 6 ...]") and str(array).startswith(repr(array))
+    assert str(cuda_um.zeros(0, kind=kind)).endswith("): []")
+    assert list(cuda_um.array([1.5, 2.5], kind=kind)) == [1.5, 2.5]
+
+
+def test_numpy_without_a_block_says_what_to_write():
+    access = cuda_um.zeros(3).numpy()
+    with pytest.raises(TypeError, match="with array.numpy.. as elements"):
+        access[0]
+    with pytest.raises(TypeError, match="no array: .*numpy.asarray.array."):
+        np.sum(access)

@@ -258,3 +258,19 @@ def test_a_profile_of_a_very_long_file_name_is_a_trace():
         exec(program, {"cuda_um": cuda_um})
     (site,) = [buffer["site"] for buffer in json.loads(profile.trace_json())["buffers"] if buffer["name"] == "made"]
     assert site == "x" * (64 << 10)  # the longest of a trace
+
+
+def test_arrays_are_saved_and_loaded(tmp_path, kind):
+    path = tmp_path / "saved.safetensors"
+    arrays = {"a": cuda_um.array([[1.5, 2, 3]], "float32", kind=kind), "b": cuda_um.zeros((2, 0), "int8", kind=kind)}
+    arrays["a"].fill(7)
+    cuda_um.save_file(arrays, path, metadata={"format": "pt"})
+    loaded = cuda_um.load_file(path, names=(name for name in arrays))
+    assert {name: array.shape for name, array in loaded.items()} == {"a": (1, 3), "b": (2, 0)}
+    assert loaded["a"][0, 2] == 7
+    before = path.read_bytes()
+    with pytest.raises(cuda_um.ArgumentError, match='"c" is .*ndarray.*cuda_um.array'):
+        cuda_um.save_file({"c": np.zeros(3)}, path)
+    with pytest.raises(cuda_um.MissingFileError):
+        cuda_um.save_file(arrays, tmp_path / "none" / "saved.safetensors")
+    assert path.read_bytes() == before

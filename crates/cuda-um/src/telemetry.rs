@@ -1,12 +1,9 @@
-//! Events and spans of `tracing`. Nothing else in this crate calls `tracing` (`unwind::one_file_calls_tracing`).
+//! Events of `tracing`. Nothing else in this crate calls `tracing` (`unwind::one_file_calls_tracing`).
 //!
 //! A subscriber is foreign code, which may wait for a lock whose holder calls the library, as that of the standard output. Therefore it is called
-//! only while this thread holds no lock of the library: meanwhile events are put off, and spans are not sent ([`after_unlock`](crate::sync::after_unlock)).
+//! only while this thread holds no lock of the library: meanwhile events are put off ([`after_unlock`](crate::sync::after_unlock)).
 
-use crate::sync::{is_free, outside};
-use tracing::Span;
 use tracing::level_filters::LevelFilter;
-use tracing::span::EnteredSpan;
 
 /// Sends an event at WARN, with the fields and the message of `tracing::warn!`. The fields are moved.
 macro_rules! warn_ {
@@ -24,39 +21,12 @@ macro_rules! debug_ {
     };
 }
 
-/// A span at DEBUG, which the thread is in until the result is dropped.
-macro_rules! span_ {
-    ($($fields:tt)+) => {
-        $crate::telemetry::Entered::enter(|| ::tracing::debug_span!(target: "cuda_um", $($fields)+))
-    };
-}
-
 pub(crate) use tracing::Level;
 // The name `warn` would conflict with the built-in attribute.
-pub(crate) use {debug_ as debug, span_ as span, warn_ as warn};
+pub(crate) use {debug_ as debug, warn_ as warn};
 
 /// Returns false if no subscriber wants the level. Calls none.
 #[inline]
 pub(crate) fn is_enabled(level: Level) -> bool {
     level <= LevelFilter::current()
-}
-
-/// A span that the thread is in until this is dropped; `None` if there is no span.
-pub(crate) struct Entered(Option<EnteredSpan>);
-
-impl Entered {
-    #[inline]
-    pub(crate) fn enter(make: impl FnOnce() -> Span) -> Self {
-        let is_sent = is_enabled(Level::DEBUG) && is_free();
-        Self(is_sent.then(|| outside(|| make().entered())))
-    }
-}
-
-impl Drop for Entered {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(span) = self.0.take() {
-            outside(|| drop(span));
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 from os import PathLike
 from types import TracebackType
-from typing import Any, Iterable, Literal, Optional, Protocol, Sequence, Union, final
+from typing import Any, Iterable, Literal, NoReturn, Optional, Protocol, Sequence, Union, final
 
 import numpy.typing as npt
 
@@ -76,6 +76,7 @@ class Array:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
+    def __getitem__(self, key: Union[int, tuple[int, ...]], /) -> Any: ...
 
 @final
 class HostAccess:
@@ -86,6 +87,8 @@ class HostAccess:
         value: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None: ...
+    def __getitem__(self, key: object, /) -> NoReturn: ...
+    def __array__(self, *_choices: object) -> NoReturn: ...
 
 @final
 class Profile:
@@ -131,6 +134,11 @@ def load_file(
     device: int = 0,
     kind: str = "unified",
 ) -> dict[str, Array]: ...
+def save_file(
+    arrays: dict[str, Array],
+    path: Union[str, bytes, PathLike[str], PathLike[bytes]],
+    metadata: Optional[dict[str, str]] = None,
+) -> None: ...
 def from_dlpack(array: Union[_SupportsDLPack, object], name: Optional[str] = None) -> Array: ...
 def _ends() -> None: ...
 def device_count() -> int: ...

@@ -94,15 +94,15 @@ impl Exported {
         borrow: impl for<'b> FnOnce(&'b B) -> Result<View<'b, T>>,
     ) -> Result<Self> {
         let view = borrow(&owner)?.into_bytes();
-        let unknown = StreamInner::unknown(stream.inner().device());
         let part = [view.part(access)];
         let mut finished = Finished::new();
-        stream.submit(&Op::with_host(view.device(), &part), |_| {
+        let unknown = stream.submit(&Op::with_host(view.device(), &part), |_| {
+            let unknown = StreamInner::unknown(stream.inner().device());
             if is_lent(view.raw, access) {
                 let (uses, access) = (&view.raw.in_flight, Access::WritePart);
                 uses.record(&unknown, u64::MAX, access, &mut finished);
             }
-            Ok(())
+            Ok(unknown)
         })?;
         // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while the result owns a reference to it. The view leaves the result only as a borrow of it.

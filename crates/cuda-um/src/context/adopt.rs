@@ -63,16 +63,16 @@ impl Device {
             });
         }
         // SAFETY: guaranteed by the caller.
-        if let Some(found) = unsafe { api.stream_device(ordinal, raw) }
-            && let Some(found) =
-                u32::try_from(found.map_err(|error| explain(error, raw, ordinal))?).ok()
-            && found != ordinal
-        {
-            return Err(Error::DeviceMismatch {
-                what: "the stream",
-                expected: ordinal,
-                found,
-            });
+        match unsafe { api.stream_device(ordinal, raw) } {
+            Ok(found) if found >= 0 && found as u32 != ordinal => {
+                return Err(Error::DeviceMismatch {
+                    what: "the stream",
+                    expected: ordinal,
+                    found: found as u32,
+                });
+            }
+            Ok(_) | Err(Error::NotSupported { .. }) => {}
+            Err(error) => return Err(explain(error, raw, ordinal)),
         }
         let event = RawEvent::create(self.state(), false)?;
         // CUDA records an event only on a live stream of the event's context.

@@ -2,7 +2,7 @@
 
 use crate::driver::Api;
 use crate::error::{Error, Result};
-use cuda_um_sys::cudaDeviceAttr as Attribute;
+use cuda_um_sys::{cudaDeviceAttr as Attribute, cudaError};
 
 /// Each capability with its type, and CUDA's attributes for it.
 macro_rules! capabilities {
@@ -104,8 +104,12 @@ fn pair(api: &Api, ordinal: u32, of: [Attribute; 2]) -> Result<(u32, u32)> {
 
 /// Older runtimes and drivers do not support this attribute.
 fn numa_node(api: &Api, ordinal: u32, _: [Attribute; 0]) -> Result<Option<i32>> {
-    let node = api.late_attribute(ordinal, Attribute(HOST_NUMA_ID))?;
-    Ok(node.filter(|&node| node >= 0))
+    match api.attribute(ordinal, Attribute(HOST_NUMA_ID)) {
+        Ok(node) => Ok((node >= 0).then_some(node)),
+        Err(Error::Call { code, .. }) if code == cudaError::cudaErrorInvalidValue.0 => Ok(None),
+        Err(Error::NotSupported { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The levels of support for unified memory, in CUDA's terms

@@ -11,7 +11,7 @@ mod slot;
 
 pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
-pub(crate) use refusal::{BY_HOST, NO_WAIT, accessed_by_host, refuse_device, refuse_host, refused};
+pub(crate) use refusal::{BY_HOST, NO_WAIT, accessed_by_host, refuse_host, refused};
 pub(crate) use slot::{Slot, SlotUse};
 
 use crate::context::device::DeviceState;
@@ -50,8 +50,6 @@ pub(crate) struct Capture {
     /// The library's stream of the device.
     own: Arc<StreamInner>,
     streams: RefCell<SmallVec<[Captured; 2]>>,
-    /// Private streams that could not join the capture.
-    failed: RefCell<Vec<Arc<StreamInner>>>,
     /// The memory that the work uses, in the order of first use.
     slots: RefCell<Vec<Rc<Slot>>>,
     kernels: RefCell<Vec<KernelNode>>,
@@ -243,7 +241,6 @@ impl Capture {
             device,
             own,
             streams: RefCell::new(smallvec::smallvec![Captured { stream, private }]),
-            failed: RefCell::default(),
             slots: RefCell::default(),
             kernels: RefCell::default(),
             others: Cell::new(0),
@@ -281,7 +278,7 @@ impl Capture {
         let event = RawEvent::create(&self.device, false)?.record(&self.first())?;
         if let Err(error) = private.enqueue_wait(&event) {
             // The stream may be captured nevertheless: then it lives until the capture ends.
-            self.failed.borrow_mut().push(private);
+            self.dropped.borrow_mut().push(Box::new(private));
             return Err(error);
         }
         let stream = Arc::clone(stream);

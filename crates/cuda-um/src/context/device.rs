@@ -1,7 +1,6 @@
 //! A device and its shared state.
 
 use crate::context::capability::Capabilities;
-use crate::context::capture;
 use crate::context::driver_state::DriverState;
 use crate::context::exclusion::Gate;
 use crate::context::non_concurrent::NonConcurrentAccess;
@@ -16,7 +15,7 @@ use crate::driver::owned::{self, Owned};
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{Mutex, shard};
+use crate::sync::{Mutex, cores, shard};
 use cuda_um_cost::CostModel;
 use smallvec::SmallVec;
 use std::fmt;
@@ -146,7 +145,6 @@ impl Device {
     /// Errors of `cudaDeviceSynchronize`, which include failures of earlier work.
     #[doc(alias = "cudaDeviceSynchronize")]
     pub fn synchronize(&self) -> Result<()> {
-        capture::refuse_device("Device::synchronize", self.state())?;
         self.handle.state.streams.synchronize()?;
         // What it finds on other devices may be in use.
         self.handle.state.reclaim.poll(Which::All);
@@ -261,6 +259,8 @@ impl DeviceState {
         if capabilities.integrated {
             api.has_host_memory(ordinal);
         }
+        // Now, and not in the first copy.
+        cores();
         let name = api.device_name(ordinal)?;
         let cost = cost_model(&name, &capabilities)?;
         Ok(Self {

@@ -9,10 +9,11 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::{Mutex, assert_no_lock_held, global, outside};
-use crate::telemetry::{self, Entered, Level};
+use crate::telemetry::{self, Level};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// Receives each operation of the process, before it begins and after it ends.
 ///
@@ -37,33 +38,6 @@ pub struct Told<'a> {
     pub error: Option<&'a Error>,
     /// True for a prefetch that was left out, because all pages are at its destination.
     pub is_elided: bool,
-}
-
-impl Told<'_> {
-    /// Sends the event of `tracing`.
-    fn send(&self) {
-        if !telemetry::is_enabled(Level::DEBUG) {
-            return;
-        }
-        let (op, elided) = (self.op, self.is_elided);
-        let (what, device) = (format!("{:?}", op.what), op.device.ordinal());
-        let (first, buffers) = (op.parts.first(), op.parts.len());
-        let (buffer, range) = (first.map(Part::buffer), first.map(Part::range));
-        let info = first.map(Part::info);
-        let (title, site) = (info.map(|it| it.title()), info.and_then(|it| it.site));
-        let error = self.error.map(ToString::to_string);
-        telemetry::debug!(
-            device,
-            buffer,
-            title,
-            ?site,
-            ?range,
-            buffers,
-            elided,
-            error,
-            "{what}"
-        );
-    }
 }
 
 global! {
@@ -97,12 +71,6 @@ impl Drop for Observing {
     }
 }
 
-impl std::fmt::Debug for Observing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Observing").finish_non_exhaustive()
-    }
-}
-
 /// Returns true if an observer or a subscriber of `tracing` may want to know.
 #[inline]
 pub(crate) fn is_heard() -> bool {
@@ -113,7 +81,7 @@ pub(crate) fn is_heard() -> bool {
 struct Heard<'o> {
     op: Op<'o>,
     observers: SmallVec<[Arc<dyn Observer>; 2]>,
-    _span: Entered,
+    began: Instant,
 }
 
 impl<'o> Heard<'o> {
@@ -128,9 +96,9 @@ impl<'o> Heard<'o> {
             op.number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
         }
         Self {
-            _span: op.span(),
             op,
             observers,
+            began: Instant::now(),
         }
     }
 
@@ -146,19 +114,45 @@ impl<'o> Heard<'o> {
         self.tell(|observer| observer.before(&self.op));
     }
 
-    fn told<'t>(&'t self, error: Option<&'t Error>, is_elided: bool) -> Told<'t> {
+    fn after(&self, error: Option<&Error>, is_elided: bool) {
         let op = &self.op;
-        Told {
+        self.send(error, is_elided);
+        let told = Told {
             op,
             error,
             is_elided,
-        }
+        };
+        self.tell(|observer| observer.after(&told));
     }
 
-    fn after(&self, error: Option<&Error>, is_elided: bool) {
-        let told = self.told(error, is_elided);
-        told.send();
-        self.tell(|observer| observer.after(&told));
+    /// Sends the event of `tracing`.
+    fn send(&self, error: Option<&Error>, elided: bool) {
+        if !telemetry::is_enabled(Level::DEBUG) {
+            return;
+        }
+        let Self { op, began, .. } = self;
+        let (what, device, took) = (
+            format!("{:?}", op.what),
+            op.device.ordinal(),
+            began.elapsed(),
+        );
+        let (first, buffers) = (op.parts.first(), op.parts.len());
+        let (buffer, range) = (first.map(Part::buffer), first.map(Part::range));
+        let info = first.map(Part::info);
+        let (title, site) = (info.map(|it| it.title()), info.and_then(|it| it.site));
+        let error = error.map(ToString::to_string);
+        telemetry::debug!(
+            device,
+            buffer,
+            title,
+            ?site,
+            ?range,
+            buffers,
+            ?took,
+            elided,
+            error,
+            "{what}"
+        );
     }
 }
 
@@ -220,7 +214,7 @@ pub(crate) fn tell_once(what: What<'_>, part: &Part<'_>) {
     let heard = Heard::new(op, None);
     match what {
         What::Free => {
-            heard.told(None, false).send();
+            heard.send(None, false);
             heard.before();
         }
         _ => heard.after(None, false),

@@ -9,7 +9,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::InFlight;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
-use crate::telemetry::{self, Entered};
 
 /// What an operation does.
 ///
@@ -124,13 +123,6 @@ impl<'a> Op<'a> {
             What::Copy if self.is_told => "a copy".to_owned(),
             _ => "a copy from or to the host, or an export".to_owned(),
         }
-    }
-
-    pub(super) fn span(&self) -> Entered {
-        let (device, first) = (self.device.ordinal(), self.parts.first());
-        let buffer = first.map(Part::buffer);
-        let bytes: usize = self.parts.iter().map(|part| part.bytes.len()).sum();
-        telemetry::span!("operation", what = ?self.what, device, buffer, bytes)
     }
 }
 

@@ -10,7 +10,9 @@ use crate::context::tracker::Use;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Condvar, Mutex, after_unlock, assert_no_lock_held, caught, this_thread};
+use crate::sync::{
+    Condvar, Mutex, MutexGuard, after_unlock, assert_no_lock_held, caught, this_thread,
+};
 use cuda_um_sys::cudaError;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -134,10 +136,10 @@ impl Reclaim {
 
     /// Releases the first entry among these numbers, if its uses are done. Returns its number; `None` if there is none, or this thread captures.
     fn poll_one(&self, which: Which, numbers: impl RangeBounds<u64>) -> Option<u64> {
-        if fork::is_over() || capture::is_of_this_thread() {
+        if capture::is_of_this_thread() {
             return None;
         }
-        let (number, deferred) = self.state.lock().take(which, numbers)?;
+        let (number, deferred) = self.open()?.take(which, numbers)?;
         let _tolerant = deferred.device.api.tolerate_captures();
         // The query may have failed rather than the work. Then a wait tells.
         match caught(|| deferred.is_done()) {
@@ -154,12 +156,11 @@ impl Reclaim {
     /// Waits until all entries that are there now are released or leaked. Later entries are not waited for, nor those that this thread is
     /// releasing. It also returns when the process ends. Returns false, at once, if there are some and this thread captures.
     pub(crate) fn flush(&self, which: Which) -> bool {
-        if fork::is_over() {
-            return true;
-        }
         assert_no_lock_held("a wait");
         let this_thread = this_thread();
-        let mut state = self.state.lock();
+        let Some(mut state) = self.open() else {
+            return true;
+        };
         let end = state.next;
         loop {
             let is_waited_for =
@@ -199,7 +200,12 @@ impl Reclaim {
     }
 
     pub(crate) fn take_error(&self) -> Option<Error> {
-        self.state.lock().first_error.take()
+        self.open()?.first_error.take()
+    }
+
+    /// The list; `None` in a child made by `fork`, and on threads that the end of the process stops.
+    fn open(&self) -> Option<MutexGuard<'_, State>> {
+        (!fork::is_over()).then(|| self.state.lock())
     }
 
     /// Releases the entry if its uses are over; otherwise leaks it. A panic leaves no entry behind, because other threads wait for it.

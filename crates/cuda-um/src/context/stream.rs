@@ -314,15 +314,17 @@ impl StreamInner {
     }
 
     /// Must be called before a prefetch is left out. Once for each 1,024 pieces of work, asks the driver if the device is full: then pages may have
-    /// been evicted for other libraries and programs, and from now on no page is known to be there.
+    /// been evicted for other libraries and programs, and from now on no page is known to be there. Returns true if it asked.
     #[inline]
-    pub(crate) fn look_for_evictions(&self) {
+    pub(crate) fn look_for_evictions(&self) -> bool {
         let now = (self.submitted() >> 10) + 1;
         // Relaxed: it says nothing of other memory.
-        if self.asked.load(Ordering::Relaxed) != now {
+        let asks = self.asked.load(Ordering::Relaxed) != now;
+        if asks {
             self.asked.store(now, Ordering::Relaxed);
             self.device.look_for_evictions();
         }
+        asks
     }
 
     /// Numbers work that has just been enqueued. It must not be called earlier: an event recorded in between would not cover the

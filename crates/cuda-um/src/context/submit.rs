@@ -56,10 +56,10 @@ impl Stream {
 
     /// Returns true if a prefetch is left out without an operation, because all pages are there, and no capture and no observer may want to know.
     #[inline]
-    pub(crate) fn leaves_out(&self, is_there: impl FnOnce() -> bool) -> Result<bool> {
+    pub(crate) fn leaves_out(&self, is_there: impl Fn() -> bool) -> Result<bool> {
         fork::check("prefetch")?;
-        self.inner().look_for_evictions();
-        Ok(!(capture::is_active() || observer::is_heard()) && is_there())
+        let is_heard = || capture::is_active() || observer::is_heard();
+        Ok(is_there() && !is_heard() && (!self.inner().look_for_evictions() || is_there()))
     }
 
     /// Enqueues the work of an admitted operation.

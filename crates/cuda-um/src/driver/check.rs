@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Subject {
     text: String,
     requested_bytes: usize,
-    host_memory: bool,
 }
 
 impl Subject {
@@ -21,7 +20,6 @@ impl Subject {
         Self {
             text: text.to_string(),
             requested_bytes: 0,
-            host_memory: false,
         }
     }
 
@@ -31,11 +29,6 @@ impl Subject {
 
     pub(crate) fn bytes(mut self, bytes: usize) -> Self {
         self.requested_bytes = bytes;
-        self
-    }
-
-    pub(crate) fn host_memory(mut self) -> Self {
-        self.host_memory = true;
         self
     }
 }
@@ -128,12 +121,6 @@ impl Api {
         unsafe { (self.table.cudaGetLastError)() };
     }
 
-    /// Returns true if a stream was made on the device, or on any device for `None`.
-    fn has_worked(&self, device: Option<u32>) -> bool {
-        let worked = self.worked.load(Ordering::Relaxed);
-        worked & device.map_or(u64::MAX, bit) != 0
-    }
-
     fn classify(
         &self,
         call: &'static str,
@@ -141,14 +128,14 @@ impl Api {
         device: Option<u32>,
         subject: Subject,
     ) -> Error {
-        // Before its first work, a device may be unavailable temporarily because another process uses it. This is tracked for each
-        // device.
-        let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && self.has_worked(device);
+        // Before its first work, a device may be unavailable temporarily because another process uses it.
+        let has_worked = self.worked.load(Ordering::Relaxed) & device.map_or(u64::MAX, bit) != 0;
+        let is_lost = matches!(number, DEVICES_UNAVAILABLE | NO_DEVICE) && has_worked;
         match number {
             OUT_OF_MEMORY => {
-                let (free_bytes, total_bytes) = match subject.host_memory {
-                    true => host_memory(),
-                    false => self.current_memory_info(device),
+                let (free_bytes, total_bytes) = match call {
+                    "cudaHostAlloc" | "cudaHostRegister" => host_memory(),
+                    _ => self.current_memory_info(device),
                 };
                 Error::OutOfMemory {
                     call,

@@ -3,7 +3,7 @@
 use crate::driver::api::Api;
 use crate::driver::call::calls;
 use crate::driver::check::{host_memory, text};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fork;
 use crate::process_end::{self, Used};
 use cuda_um_sys as sys;
@@ -64,22 +64,6 @@ impl Api {
         fork::cuda_is_used();
         process_end::watch(Used::Driver);
         Ok(count)
-    }
-
-    /// An attribute that older runtimes do not support; `None` there.
-    pub(crate) fn late_attribute(
-        &self,
-        ordinal: u32,
-        attribute: sys::cudaDeviceAttr,
-    ) -> Result<Option<i32>> {
-        match self.attribute(ordinal, attribute) {
-            Ok(value) => Ok(Some(value)),
-            Err(Error::Call { code, .. }) if code == sys::cudaError::cudaErrorInvalidValue.0 => {
-                Ok(None)
-            }
-            Err(Error::NotSupported { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     pub(crate) fn device_name(&self, ordinal: u32) -> Result<String> {

@@ -2,21 +2,13 @@
 
 use crate::driver::api::Api;
 use crate::driver::call::calls;
-use crate::error::Result;
 use cuda_um_sys::{self as sys, CUpointer_attribute_enum as Attribute, cudaStream_t as Stream};
 use std::ops::Range;
-use std::ptr::NonNull;
-
-pub(crate) struct PointerProperties {
-    pub(crate) kind: sys::cudaMemoryType,
-    pub(crate) device: i32,
-    /// The address for kernels; `None` if they cannot access the memory.
-    pub(crate) on_device: Option<NonNull<u8>>,
-}
 
 calls! {
-    /// CUDA does not read through the address.
-    safe fn pointer_attributes(ordinal, address: *const u8) -> found: sys::PointerAttributes
+    /// The properties of the memory at an address, as seen from the device. CUDA does not read through the address.
+    safe fn pointer_attributes(ordinal, address: *const u8)
+        -> found: sys::PointerAttributes as sys::cudaPointerAttributes = Ok(found.fields)
         => runtime.cudaPointerGetAttributes(&mut found.fields, address.cast()),
         of ("the address {address:p}");
 
@@ -26,27 +18,14 @@ calls! {
         => driver.cuPointerGetAttribute((&raw mut value).cast(), attribute, address.addr() as _),
         of ("the address {address:p}");
 
+    /// The ordinal of a stream's device, from CUDA 12.8 on.
     /// # Safety: the stream is live.
-    unsafe fn device_of_stream(ordinal, stream: Stream) -> device: i32
+    unsafe fn stream_device(ordinal, stream: Stream) -> device: i32
         => newer.cudaStreamGetDevice(stream, &mut device),
         of ("the stream {stream:p}");
 }
 
 impl Api {
-    /// The properties of the memory at an address, as seen from the device.
-    pub(crate) fn pointer_properties(
-        &self,
-        ordinal: u32,
-        address: *const u8,
-    ) -> Result<PointerProperties> {
-        let found = self.pointer_attributes(ordinal, address)?.fields;
-        Ok(PointerProperties {
-            kind: found.type_,
-            device: found.device,
-            on_device: NonNull::new(found.devicePointer.cast()),
-        })
-    }
-
     /// The addresses of the allocation that contains an address; `None` if the driver does not report them.
     pub(crate) fn pointer_range(&self, ordinal: u32, address: *const u8) -> Option<Range<usize>> {
         // SAFETY: both attributes have the size of an address.
@@ -62,13 +41,5 @@ impl Api {
         // SAFETY: a handle has the size of an address.
         let handle = unsafe { self.pointer_attribute(ordinal, address, pool) };
         handle.is_ok_and(|handle| handle != 0)
-    }
-
-    /// The ordinal of a stream's device; `None` if the runtime does not report it: before CUDA 12.8.
-    /// # Safety: the stream is live.
-    pub(crate) unsafe fn stream_device(&self, ordinal: u32, stream: Stream) -> Option<Result<i32>> {
-        self.table.cudaStreamGetDevice?;
-        // SAFETY: guaranteed by the caller.
-        Some(unsafe { self.device_of_stream(ordinal, stream) })
     }
 }

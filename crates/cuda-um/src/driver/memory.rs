@@ -39,14 +39,14 @@ calls! {
         => runtime.cudaHostAlloc(
             &mut pointer,
             bytes,
-            sys::cudaHostAllocPortable | if mapped { sys::cudaHostAllocMapped } else { 0 },
+            sys::cudaHostAllocPortable | sys::cudaHostAllocMapped * u32::from(mapped),
         ),
-        of ("pinned host memory").bytes(bytes).host_memory();
+        of ("pinned host memory").bytes(bytes);
 
     /// # Safety: the memory is valid until it is unregistered.
     unsafe fn register_host(ordinal, pointer: NonNull<u8>, bytes: usize, flags: u32)
         => runtime.cudaHostRegister(pointer.as_ptr().cast(), bytes, flags),
-        of ("{bytes} bytes of host memory to be registered").bytes(bytes).host_memory();
+        of ("{bytes} bytes of host memory to be registered").bytes(bytes);
 
     /// The address at which kernels on the device access mapped host memory.
     /// # Safety: the memory is from `host_alloc` or registered, and mapped.
@@ -134,12 +134,7 @@ impl Api {
         bytes: usize,
         mapped: bool,
     ) -> Result<()> {
-        let mapped = if mapped {
-            sys::cudaHostRegisterMapped
-        } else {
-            0
-        };
-        let flags = sys::cudaHostRegisterPortable | mapped;
+        let flags = sys::cudaHostRegisterPortable | sys::cudaHostRegisterMapped * u32::from(mapped);
         // SAFETY: guaranteed by the caller.
         unsafe { self.register_host(ordinal, pointer, bytes, flags) }.map_err(|error| match error {
             Error::Call {
@@ -154,8 +149,8 @@ impl Api {
 
     /// Returns true if the memory at this address is pinned, registered, managed or device memory.
     pub(crate) fn is_registered(&self, ordinal: u32, address: *const u8) -> Result<bool> {
-        let found = self.pointer_properties(ordinal, address)?;
-        Ok(found.kind != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
+        let found = self.pointer_attributes(ordinal, address)?;
+        Ok(found.type_ != sys::cudaMemoryType::cudaMemoryTypeUnregistered)
     }
 
     /// # Safety: the memory was registered by `host_register`, is unregistered once, and is no longer in use by a device.

@@ -6,8 +6,7 @@ use crate::driver::call::calls;
 use crate::driver::check::Subject;
 use crate::error::{Error, Result};
 use cuda_um_sys::{
-    self as sys, CUfunction, CUfunction_attribute, CUjit_option_enum as Jit, CUmodule, CUresult,
-    cudaStream_t as Stream,
+    self as sys, CUfunction, CUfunction_attribute, CUmodule, CUresult, cudaStream_t as Stream,
 };
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
@@ -18,23 +17,6 @@ const LOG_BYTES: usize = 8192;
 const MOST_PARAMETERS: usize = 32_764;
 
 calls! {
-    /// # Safety: the image as for `module_load`; the values are a log and its bytes.
-    unsafe fn load_module(
-        ordinal,
-        image: *const c_void,
-        options: &mut [Jit; 2],
-        values: &mut [*mut c_void; 2],
-    )
-        -> module: CUmodule
-        => driver.cuModuleLoadDataEx(
-            &mut module,
-            image,
-            2,
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        ),
-        of ("module on device {ordinal}");
-
     /// # Safety: the module is from `module_load` and is unloaded once. None of its kernels runs or will be launched.
     unsafe fn module_unload(ordinal, module: CUmodule)
         => [Releases] driver.cuModuleUnload(module);
@@ -65,16 +47,27 @@ impl Api {
         image: *const c_void,
         explain: impl FnOnce() -> Option<String>,
     ) -> Result<sys::CUmodule> {
+        use sys::CUjit_option_enum as Jit;
+        let mut module = std::ptr::null_mut();
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = [
             Jit::CU_JIT_ERROR_LOG_BUFFER,
             Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
         ];
-        let bytes = std::ptr::without_provenance_mut(LOG_BYTES);
-        let mut values = [log.as_mut_ptr().cast(), bytes];
-        // SAFETY: the log has the bytes that its option says; the image is guaranteed by the caller.
-        let loaded = unsafe { self.load_module(ordinal, image, &mut options, &mut values) };
-        loaded.map_err(|error| error.with_details([one_line(&log), explain().unwrap_or_default()]))
+        let call = self.begin("cuModuleLoadDataEx")?;
+        let load = self.table.driver()?.cuModuleLoadDataEx;
+        let load = || {
+            let bytes = std::ptr::without_provenance_mut(LOG_BYTES);
+            let mut values = [log.as_mut_ptr().cast(), bytes];
+            let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr());
+            // SAFETY: the first pointer is valid for one write; the log has the bytes that its option says, and both arrays have two
+            // elements; the image is guaranteed by the caller.
+            unsafe { load(&mut module, image, 2, options, values) }
+        };
+        let subject = || Subject::new(format_args!("module on device {ordinal}"));
+        call.run(On(ordinal), load, subject)
+            .map_err(|error| error.with_details([one_line(&log), explain().unwrap_or_default()]))?;
+        Ok(module)
     }
 
     /// Returns the sizes of the kernel's parameters in bytes, or `None` if the driver or the runtime is older than CUDA 12.4.

@@ -112,12 +112,12 @@ impl Kernel {
         config: LaunchConfig,
         arguments: &mut Arguments<'_>,
     ) -> Result<()> {
-        let (device, inner) = (self.device(), stream.inner());
-        if inner.device().identity() != device.state().identity() {
+        let (device, state) = (self.device(), stream.inner().device());
+        if state.identity() != device.state().identity() {
             return Err(elsewhere(stream, device));
         }
         let shape = (&config.grid, &config.block, config.shared_bytes);
-        device.capabilities().check_launch(shape)?;
+        state.capabilities.check_launch(shape)?;
         if let Some(parameters) = &self.parameters {
             arguments.check_sizes(&self.name, parameters)?;
         }
@@ -135,8 +135,8 @@ impl Kernel {
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
                 // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
                 unsafe {
-                    device.api().launch(
-                        device.ordinal(),
+                    state.api.launch(
+                        state.ordinal,
                         self.function.0,
                         &self.name,
                         shape,

@@ -13,14 +13,14 @@ use std::fmt::Display;
 
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
+    // A loop repeats this case. `prefetch` does the same, but makes an operation first.
+    if stream.leaves_out(|| is_there(raw, location))? {
+        return stream.check_runtime(raw.device(), "the stream");
+    }
     if view.bytes().is_empty() || !raw.migrates() {
         stream.check_runtime(raw.device(), "the stream")?;
         raw.device().runtime().check_location(location)?;
         return check_migrates(view);
-    }
-    // A loop repeats this case. `prefetch` does the same, but makes an operation first.
-    if stream.leaves_out(|| is_there(raw, location))? {
-        return stream.check_runtime(raw.device(), "the stream");
     }
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
 }

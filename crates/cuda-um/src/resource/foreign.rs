@@ -3,14 +3,13 @@
 
 use crate::context::device::Device;
 use crate::context::foreign_owner::ForeignOwner;
-use crate::driver::foreign::PointerProperties;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Address;
 use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Traits;
-use cuda_um_sys::cudaMemoryType;
+use cuda_um_sys::{cudaMemoryType, cudaPointerAttributes};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ impl Foreign {
         let owner = ForeignOwner::new(owner);
         let found = self.check(device)?;
         let address = Address {
-            device: found.on_device,
+            device: NonNull::new(found.devicePointer.cast()),
             ..Address::of_host(self.pointer)
         };
         let name = match self.kind {
@@ -61,7 +60,7 @@ impl Foreign {
     }
 
     /// Compares the range with the properties that CUDA reports.
-    fn check(&self, device: &Device) -> Result<PointerProperties> {
+    fn check(&self, device: &Device) -> Result<cudaPointerAttributes> {
         let (api, ordinal) = (device.api(), device.ordinal());
         let first = self.pointer.as_ptr().cast_const();
         if !first.addr().is_multiple_of(self.alignment) {
@@ -71,7 +70,7 @@ impl Foreign {
                 format!("multiples of {alignment}"),
             ));
         }
-        let found = api.pointer_properties(ordinal, first)?;
+        let found = api.pointer_attributes(ordinal, first)?;
         let kind = self.kind_at(device, first, &found);
         if kind != Some(self.kind) {
             let found = kind.map_or("memory that CUDA does not know", MemoryKind::name);
@@ -113,7 +112,7 @@ impl Foreign {
             };
         }
         // The driver does not report extents: the last byte must at least be memory of the same kind.
-        let last = api.pointer_properties(ordinal, first.wrapping_add(self.bytes - 1))?;
+        let last = api.pointer_attributes(ordinal, first.wrapping_add(self.bytes - 1))?;
         match self.kind_at(device, first.wrapping_add(self.bytes - 1), &last) == Some(self.kind) {
             true => Ok(()),
             false => Err(self.refused(
@@ -129,12 +128,12 @@ impl Foreign {
         &self,
         device: &Device,
         address: *const u8,
-        found: &PointerProperties,
+        found: &cudaPointerAttributes,
     ) -> Option<MemoryKind> {
-        let kind = kind_of(found.kind);
+        let kind = kind_of(found.type_);
         let may_be_pool = self.kind == MemoryKind::Managed
             && kind == Some(MemoryKind::Pinned)
-            && found.on_device.is_some();
+            && !found.devicePointer.is_null();
         match may_be_pool && device.api().is_of_pool(device.ordinal(), address) {
             true => Some(MemoryKind::Managed),
             false => kind,

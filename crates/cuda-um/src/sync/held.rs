@@ -101,7 +101,7 @@ pub(crate) fn this_thread() -> u64 {
 }
 
 /// Returns true if foreign code may run on this thread.
-pub(crate) fn is_free() -> bool {
+fn is_free() -> bool {
     [LOCK, TURN, LATER].into_iter().all(|what| holds(what) == 0)
 }
 

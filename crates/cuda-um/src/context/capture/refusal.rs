@@ -1,24 +1,14 @@
 //! What a capture refuses, before CUDA sees it.
 
 use crate::context::capture::{Capture, current};
-use crate::context::device::DeviceState;
 use crate::context::op::Op;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use std::fmt;
-use std::sync::Arc;
 
 pub(crate) const NO_WAIT: &str = "captured work does not run, so the host cannot wait for it: do this before the capture, or after a launch of the graph";
 pub(crate) const BY_HOST: &str = "the host would do this at once, and not in each launch: do it before the capture, or between launches of the graph";
-
-/// Refuses a wait for the device of this thread's capture.
-pub(crate) fn refuse_device(call: &'static str, device: &Arc<DeviceState>) -> Result<()> {
-    match current().filter(|capture| Arc::ptr_eq(&capture.device, device)) {
-        None => Ok(()),
-        Some(_) => Err(refused(call, NO_WAIT)),
-    }
-}
 
 /// Refuses an access of the host to memory of this thread's capture. Memory that no captured work uses gets a stamp instead: captured work
 /// must not use it from now on.

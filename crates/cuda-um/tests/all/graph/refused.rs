@@ -33,7 +33,7 @@ fn calls_that_wait_or_run_at_once() {
             assert_eq!(refused(on_device.copy_to_host(&mut [1; 10])), copies);
             assert_eq!(refused(stream.synchronize()), "Stream::synchronize");
             assert_eq!(refused(stream.is_idle()), "Stream::is_idle");
-            assert_eq!(refused(device.synchronize()), "Device::synchronize");
+            assert_eq!(refused(device.synchronize()), "a wait for the device");
             assert_eq!(refused(Event::timed(&stream)), "Event::timed");
             let of_outside = "a wait for an event that was recorded outside of the capture";
             assert_eq!(refused(stream.wait(&outside)), of_outside);

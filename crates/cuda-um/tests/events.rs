@@ -1,28 +1,23 @@
-//! The spans that the library emits; a default subscriber does not print them.
+//! The events that the library emits; a default subscriber does not print them.
 
 use cuda_um::{Advice, DeviceBuffer, Error, Location, Stream, UnifiedBuffer};
 use cuda_um_testkit::{Add, device};
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The fields of a span: their names and values.
-type Span = Vec<(&'static str, String)>;
+/// The fields of an event: their names and values.
+type Fields = Vec<(&'static str, String)>;
 
-/// Records the fields of spans, and the levels of all spans and events.
+/// Records the events, with their levels.
 #[derive(Clone, Default)]
-struct Log {
-    spans: Arc<Mutex<Vec<Span>>>,
-    levels: Arc<Mutex<Vec<Level>>>,
-    next: Arc<AtomicU64>,
-}
+struct Log(Arc<Mutex<Vec<(Level, Fields)>>>);
 
-struct Fields(Span);
+struct Values(Fields);
 
-impl Visit for Fields {
+impl Visit for Values {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.0.push((field.name(), format!("{value:?}")));
     }
@@ -33,19 +28,18 @@ impl Subscriber for Log {
         metadata.target() == "cuda_um"
     }
 
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let mut fields = Fields(Vec::new());
-        span.record(&mut fields);
-        self.spans.lock().unwrap().push(fields.0);
-        self.levels.lock().unwrap().push(*span.metadata().level());
-        Id::from_u64(self.next.fetch_add(1, Ordering::Relaxed) + 1)
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
     }
 
     fn record(&self, _span: &Id, _values: &Record<'_>) {}
     fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        self.levels.lock().unwrap().push(*event.metadata().level());
+        let mut values = Values(Vec::new());
+        event.record(&mut values);
+        let level = *event.metadata().level();
+        self.0.lock().unwrap().push((level, values.0));
     }
 
     fn enter(&self, _span: &Id) {}
@@ -56,7 +50,7 @@ impl Subscriber for Log {
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn every_operation_is_a_span_with_its_fields() {
+fn every_operation_is_an_event_with_its_fields() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (_sim, device, stream) = device();
     if !cuda_um_testkit::is_concurrent(&device) {
@@ -68,30 +62,40 @@ fn every_operation_is_a_span_with_its_fields() {
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         data.advise(Advice::SetPreferredLocation(Location::from(&device)))
             .unwrap();
-        add.launch(&stream, 1000, (&mut data, 1000u32, 1u32))
-            .unwrap();
+        add.run(&stream, &mut data, 1000, 1);
         data.prefetch_on(Location::Host, &stream).unwrap();
         data.copy_from_host(&[1; 1000]).unwrap();
         drop(data.host().unwrap());
+        drop(data);
     });
-    let spans = log.spans.lock().unwrap();
+    let events = log.0.lock().unwrap();
     for what in [
+        "Allocate",
         "Fill",
         "Advise(SetPreferredLocation(Device(0)))",
         "Launch { kernel: \"add\", grid: [4, 1, 1], block: [256, 1, 1] }",
         "Prefetch { to: Host }",
         "Copy",
         "Host { waits: true }",
+        "Free",
     ] {
-        let found = spans.iter().find(|span| span[0].1 == what);
-        let found = found.unwrap_or_else(|| panic!("no {what} in {spans:?}"));
-        let names: Vec<_> = found.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["what", "device", "buffer", "bytes"], "{what}");
-        assert_eq!(found[3].1, "4000", "{what}");
+        let is_it = |(_, fields): &&(_, Fields)| fields.contains(&("message", what.to_owned()));
+        let found = events.iter().find(is_it);
+        let (level, fields) = found.unwrap_or_else(|| panic!("no {what} in {events:?}"));
+        // A default subscriber shows INFO and above.
+        assert_eq!(*level, Level::DEBUG, "{what}");
+        for (name, value) in [
+            ("device", "0"),
+            ("title", "\"UnifiedBuffer<u32>[1000]\""),
+            ("range", "Some(0..4000)"),
+            ("elided", "false"),
+        ] {
+            assert!(
+                fields.contains(&(name, value.to_owned())),
+                "{what}: {fields:?}"
+            );
+        }
     }
-    // A default subscriber shows INFO and above.
-    let levels = log.levels.lock().unwrap();
-    assert!(levels.len() > 10 && levels.iter().all(|level| *level == Level::DEBUG));
 }
 
 /// Captures at its first event, with a closure that panics.
