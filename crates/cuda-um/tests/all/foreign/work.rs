@@ -66,7 +66,7 @@ fn the_addresses_are_those_of_the_buffers_in_order() {
     let c = PinnedBuffer::<u32>::zeroed(&device, 10).unwrap();
     let expected = [
         a.as_ptr().cast_mut(),
-        b.as_device_ptr().cast_mut().wrapping_add(4),
+        b.as_ptr().cast_mut().wrapping_add(4),
         c.device_ptr().unwrap_or(c.as_ptr()).cast_mut(),
     ];
     // SAFETY: the closure enqueues nothing.
