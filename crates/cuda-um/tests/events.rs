@@ -62,8 +62,7 @@ fn every_operation_is_an_event_with_its_fields() {
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
         data.advise(Advice::SetPreferredLocation(Location::from(&device)))
             .unwrap();
-        add.launch(&stream, 1000, (&mut data, 1000u32, 1u32))
-            .unwrap();
+        add.run(&stream, &mut data, 1000, 1);
         data.prefetch_on(Location::Host, &stream).unwrap();
         data.copy_from_host(&[1; 1000]).unwrap();
         drop(data.host().unwrap());

@@ -122,8 +122,7 @@ fn a_child_is_refused_all_work_and_told_why() {
     assert_eq!(code, 0, "the call with this number was not refused");
     assert!(VALUE.get().load(Ordering::Relaxed));
     assert!(managed.host().unwrap().iter().all(|&value| value == 7));
-    add.launch(&stream, 1000, (&mut managed, 1000u32, 1u32))
-        .unwrap();
+    add.run(&stream, &mut managed, 1000, 1);
     assert_eq!(managed.host().unwrap()[999], 8);
 }
 

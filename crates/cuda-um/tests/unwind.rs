@@ -33,10 +33,8 @@ fn a_panic_drops_guards_buffers_streams_and_pools() {
             let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap();
             let mut in_use = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
             let paused = sim.pause();
-            add.launch(&stream, 1000, (&mut pooled, 1000u32, 1u32))
-                .unwrap();
-            add.launch(&stream, 1000, (&mut in_use, 1000u32, 1u32))
-                .unwrap();
+            add.run(&stream, &mut pooled, 1000, 1);
+            add.run(&stream, &mut in_use, 1000, 1);
             drop(paused);
             let mut guard = kept.host_mut().unwrap();
             guard[0] = 4;
@@ -106,8 +104,7 @@ fn a_panic_in_a_scope_of_registered_memory_waits_and_unregisters() {
     unwinds(|| {
         RegisteredBuffer::scope(&device, &mut memory, |buffer| {
             for _ in 0..20 {
-                add.launch(&stream, 5000, (&mut *buffer, 5000u32, 1u32))
-                    .unwrap();
+                add.run(&stream, &mut *buffer, 5000, 1);
             }
             panic_any(OnPurpose)
         })
@@ -131,12 +128,9 @@ fn a_drop_on_another_thread_while_work_is_in_flight() {
         PinnedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap(),
     );
     let paused = sim.pause();
-    add.launch(&stream, 1000, (&mut buffers.0, 1000u32, 1u32))
-        .unwrap();
-    add.launch(&stream, 1000, (&mut buffers.1, 1000u32, 1u32))
-        .unwrap();
-    add.launch(&stream, 1000, (&mut buffers.2, 1000u32, 1u32))
-        .unwrap();
+    add.run(&stream, &mut buffers.0, 1000, 1);
+    add.run(&stream, &mut buffers.1, 1000, 1);
+    add.run(&stream, &mut buffers.2, 1000, 1);
     // This returns while the work is paused: no drop waits.
     std::thread::spawn(move || drop(buffers)).join().unwrap();
     drop(paused);

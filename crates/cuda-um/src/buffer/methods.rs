@@ -25,9 +25,7 @@ macro_rules! read_methods {
             /// [`Error::LengthMismatch`] unless `target` is as long as the buffer, and the errors of the CUDA functions.
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_to_host(&self, target: &mut [T]) -> Result<()> {
-                range::same_length("copy_to_host", self.len(), target.len())?;
-                let source = self.as_view().into_bytes();
-                copy::to_host(source, bytemuck::cast_slice_mut(target))
+                copy::to_host(self.as_view(), target)
             }
 
             /// Does the same as [`copy_to_host`](Self::copy_to_host) for the elements from `offset` on.
@@ -36,8 +34,7 @@ macro_rules! read_methods {
             ///
             /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
             pub fn copy_to_host_at(&self, offset: usize, target: &mut [T]) -> Result<()> {
-                let source = self.as_view().slice_at(offset, target.len())?.into_bytes();
-                copy::to_host(source, bytemuck::cast_slice_mut(target))
+                copy::to_host(self.as_view().slice_at(offset, target.len())?, target)
             }
 
             /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host`](Self::copy_to_host) does.
@@ -102,9 +99,7 @@ macro_rules! write_methods {
             /// [`Error::LengthMismatch`] unless `source` is as long as the buffer, and the errors of the CUDA functions.
             #[doc(alias = "cudaMemcpy")]
             pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
-                range::same_length("copy_from_host", self.len(), source.len())?;
-                let target = self.as_view_mut().into_bytes();
-                copy::from_host(target, bytemuck::cast_slice(source), true)
+                copy::from_host(self.as_view_mut(), source)
             }
 
             /// Does the same as [`copy_from_host`](Self::copy_from_host) for the elements from `offset` on.
@@ -113,8 +108,7 @@ macro_rules! write_methods {
             ///
             /// [`Error::RangeOutOfBounds`], and the errors of the CUDA functions.
             pub fn copy_from_host_at(&mut self, offset: usize, source: &[T]) -> Result<()> {
-                let target = self.as_view_mut().slice_at(offset, source.len())?.into_bytes();
-                copy::from_host(target, bytemuck::cast_slice(source), true)
+                copy::from_host(self.as_view_mut().slice_at(offset, source.len())?, source)
             }
 
             /// Replaces one element, in order with other work on the buffer. Does not wait for that work: later uses are ordered after the

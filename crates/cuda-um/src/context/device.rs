@@ -15,7 +15,7 @@ use crate::driver::owned::{self, Owned};
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::shard;
+use crate::sync::{cores, shard};
 use cuda_um_cost::CostModel;
 use smallvec::SmallVec;
 use std::fmt;
@@ -243,6 +243,8 @@ impl DeviceState {
         if capabilities.integrated {
             api.has_host_memory(ordinal);
         }
+        // Now, and not in the first copy.
+        cores();
         let name = api.device_name(ordinal)?;
         let cost = cost_model(&name, &capabilities)?;
         Ok(Self {

@@ -8,6 +8,9 @@ mod pool;
 mod streams;
 mod work;
 
+use cuda_um::{Stream, sys};
+use cuda_um_sim::Sim;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,4 +37,16 @@ impl Drop for Bomb {
     fn drop(&mut self) {
         panic!("an owner's drop");
     }
+}
+
+fn at<T>(address: *const T) -> NonNull<T> {
+    NonNull::new(address.cast_mut()).unwrap()
+}
+
+/// A fill by "another library".
+fn their_fill(sim: &Sim, stream: &Stream, address: *mut u8, bytes: usize, value: u8) {
+    let fill = sim.table().cudaMemsetAsync;
+    // SAFETY: the address is valid for as many bytes.
+    let code = unsafe { fill(address.cast(), value.into(), bytes, stream.as_raw()) };
+    assert_eq!(code, sys::cudaError::cudaSuccess);
 }

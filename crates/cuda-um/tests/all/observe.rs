@@ -150,8 +150,7 @@ fn an_observer_may_take_guards_and_write_before_an_operation() {
             count.fetch_add(1 + usize::from(is_over) * 10, Ordering::Relaxed);
         }
     });
-    add.launch(&stream, 1000, (&mut data, 1000u32, 1u32))
-        .unwrap();
+    add.run(&stream, &mut data, 1000, 1);
     drop(observing);
     assert_eq!(
         (seen.load(Ordering::Relaxed), data.host().unwrap()[7]),

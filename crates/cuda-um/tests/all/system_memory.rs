@@ -72,8 +72,7 @@ fn a_vector_is_adopted_and_comes_back() {
         );
         let add = Add::load(device);
         let held = sim.pause();
-        add.launch(stream, LARGE, (&mut buffer, LARGE as u32, 2u32))
-            .unwrap();
+        add.run(stream, &mut buffer, LARGE, 2);
         assert_eq!(buffer.try_host().unwrap_err().kind(), ErrorKind::Busy);
         drop(held);
         let vector = buffer.into_vec().unwrap(); // waits for the kernel
@@ -100,8 +99,7 @@ fn a_buffer_that_is_dropped_in_use_is_freed_after_its_work() {
                 _ => UnifiedBuffer::zeroed_with(device, LARGE, STRICT()).unwrap(),
             };
             let held = sim.pause();
-            add.launch(stream, LARGE, (&mut buffer, LARGE as u32, 2u32))
-                .unwrap();
+            add.run(stream, &mut buffer, LARGE, 2);
             drop(buffer);
             drop(held);
             // The kernel would not find memory that was unmapped.
@@ -304,8 +302,7 @@ fn headroom_keeps_memory_of_the_device_free() {
             assert_eq!(calls(&sim, "cudaMemAdvise"), parts, "{gpu:?}");
             let before = free();
             let len = buffer.len();
-            add.launch(&stream, len, (&mut buffer, len as u32, 1u32))
-                .unwrap();
+            add.run(&stream, &mut buffer, len, 1);
             stream.synchronize().unwrap();
             let taken = if gpu == Gpu::Gb10 { 0 } else { near };
             assert_eq!(before - free(), taken, "{gpu:?}");
@@ -355,8 +352,7 @@ fn devices_share_it_and_pools_refuse_it() {
     let ((first, _), (second, stream)) = (on(&runtime, 0), on(&runtime, 1));
     let mut shared = UnifiedBuffer::from_vec(&first, vec![1u32; 1000]).unwrap();
     let add = Add::load(&second);
-    add.launch(&stream, 1000, (&mut shared, 1000u32, 1u32))
-        .unwrap();
+    add.run(&stream, &mut shared, 1000, 1);
     shared.fill_on(5, &stream).unwrap();
     assert_eq!(shared.read_one(7).unwrap(), 5);
 

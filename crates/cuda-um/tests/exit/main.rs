@@ -103,7 +103,7 @@ fn all(device: &Device, stream: &Stream) -> All {
     let rounds = if on_gpu() { 2000u32 } else { 20 };
     macro_rules! launch {
         ($($buffer:expr),*) => {$(
-            add.launch(stream, LEN, (&mut $buffer, LEN as u32, rounds)).unwrap();
+            add.run(stream, &mut $buffer, LEN, rounds);
         )*};
     }
     launch!(
@@ -385,7 +385,7 @@ fn borrowed_memory_that_no_call_can_wait_for() {
         let (sim, device, stream) = cuda_um_testkit::simulated(Gpu::H200);
         let add = Add::load(&device);
         let _ = RegisteredBuffer::scope(&device, &mut [0u32; 1000], |memory| {
-            add.launch(&stream, 1000, (memory, 1000u32, 1u32)).unwrap();
+            add.run(&stream, memory, 1000, 1);
             for call in [
                 "cudaStreamSynchronize",
                 "cudaEventSynchronize",

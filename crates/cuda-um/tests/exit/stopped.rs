@@ -133,8 +133,7 @@ fn a_later_exit_handler_works_with_what_stopped_threads_used() {
             }
             let add = Add::load(&device);
             let mut managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-            add.launch(&stream, 1000, (&mut managed, 1000u32, 7u32))
-                .unwrap();
+            add.run(&stream, &mut managed, 1000, 7);
             assert_eq!(managed.host().unwrap()[999], 7);
             let data = vec![3u8; 32 << 20];
             let mut staged = DeviceBuffer::from_slice(&device, &data).unwrap();
@@ -265,7 +264,7 @@ fn a_copy_of_many_pieces_stops_at_its_next_piece() {
             let sim = Sim::builder().build().unwrap();
             let (device, _stream) = on(&cuda_um_testkit::open(&sim), 0);
             let options = TransferOptions::default().threads(1);
-            device.set_transfer_options(options.ring_bytes(2 * 16384).from_bytes(10_000));
+            device.set_transfer_options(options.ring_bytes(2 * 16384));
             let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
             device.synchronize().unwrap();
             let (begins, begun) = channel();

@@ -1,6 +1,6 @@
 //! Captured work, over one or several streams, that is launched several times among direct work, each time with other named scalars.
 
-use crate::buffer::each;
+use crate::buffer::is_elsewhere;
 use crate::model;
 use crate::operation::{Part, Recorded};
 use crate::replay::{Outcome, Replay, Slot, allowed, text};
@@ -10,6 +10,7 @@ use cuda_um::{
     Stream, constant,
     graph::{GraphExec, Recording},
 };
+use cuda_um_testkit::each;
 use std::ops::Range;
 
 /// Work on the slots whose indices and ranges are known.
@@ -23,7 +24,12 @@ enum Work {
 impl Replay<'_> {
     pub fn graph(&mut self, stream: u8, recorded: &[Recorded], launches: u8) -> Outcome {
         let (side, _) = self.machine.stream(stream);
-        if self.slots.len() < 3 || self.slots.iter().any(|slot| slot.buffer.is_elsewhere(side)) {
+        if self.slots.len() < 3
+            || self
+                .slots
+                .iter()
+                .any(|slot| is_elsewhere(&slot.buffer, side))
+        {
             return Ok(());
         }
         let mut work: Vec<_> = recorded.iter().map(|one| self.work(one)).collect();

@@ -7,6 +7,7 @@ use cuda_um::{
 };
 
 /// The kernels of one device.
+#[derive(Clone)]
 pub struct Kernels {
     store: Kernel,
     step: Kernel,

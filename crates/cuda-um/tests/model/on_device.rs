@@ -1,11 +1,12 @@
 //! Work on streams: fills, kernels, copies.
 
-use crate::buffer::each;
+use crate::buffer::{is_elsewhere, is_on_device, is_on_host, ordinal};
 use crate::model;
 use crate::operation::Part;
 use crate::replay::{Outcome, Replay, Slot, allowed, is_mismatch, refused, text};
 use crate::world::is_refusal;
 use cuda_um::Error;
+use cuda_um_testkit::each;
 
 impl Replay<'_> {
     pub fn fill(&mut self, slot: u8, stream: u8, value: u32) -> Outcome {
@@ -17,12 +18,12 @@ impl Replay<'_> {
             buffer, contents, ..
         } = &mut self.slots[at];
         let filled = each!(&mut *buffer, buffer => buffer.fill_on(value, stream));
-        let elsewhere = buffer.ordinal() != side.device.ordinal();
-        if elsewhere && buffer.is_on_device() {
+        let elsewhere = ordinal(&buffer) != side.device.ordinal();
+        if elsewhere && is_on_device(&buffer) {
             return refused(filled, is_mismatch);
         }
         filled.map_err(text)?;
-        contents.held_write |= self.hold.is_some() && !buffer.is_on_host();
+        contents.held_write |= self.hold.is_some() && !is_on_host(&buffer);
         contents.elements.fill(value);
         Ok(())
     }
@@ -49,7 +50,7 @@ impl Replay<'_> {
             buffer, contents, ..
         } = &mut self.slots[at];
         let range = part.of(contents.elements.len());
-        let elsewhere = buffer.is_elsewhere(side);
+        let elsewhere = is_elsewhere(&buffer, side);
         let view = buffer.view_mut(range.clone()).map_err(text)?;
         let launched = side.kernels.step(stream, view, number);
         if self.launched(launched, elsewhere)? {
@@ -79,7 +80,7 @@ impl Replay<'_> {
         let others = 0..range.len();
         let elsewhere = [&x.buffer, &y.buffer, &from.buffer]
             .iter()
-            .any(|buffer| buffer.is_elsewhere(side));
+            .any(|buffer| is_elsewhere(&buffer, side));
         let launched = side.kernels.mix(
             stream,
             (
@@ -127,7 +128,7 @@ impl Replay<'_> {
             stream.copy_range(source, range.clone(), target, offset)
         }));
         let is_elsewhere =
-            |slot: &Slot| slot.buffer.is_on_device() && slot.buffer.is_elsewhere(side);
+            |slot: &Slot| is_on_device(&slot.buffer) && is_elsewhere(&slot.buffer, side);
         match copied {
             // A driver pool is only for its own device.
             Err(error)
@@ -162,7 +163,7 @@ impl Replay<'_> {
         match copied {
             // A driver pool is only for its own device.
             Err(error)
-                if is_mismatch(&error) && buffer.is_on_device() && buffer.is_elsewhere(side) =>
+                if is_mismatch(&error) && is_on_device(&buffer) && is_elsewhere(&buffer, side) =>
             {
                 return Ok(());
             }

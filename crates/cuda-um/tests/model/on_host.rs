@@ -1,11 +1,11 @@
 //! The host reads and writes.
 
-use crate::buffer::{Buffer, each};
 use crate::model::{number, numbers};
 use crate::operation::{Part, Reading, Writing};
 use crate::replay::{Outcome, Replay, Slot, text};
 use cuda_um::ErrorKind;
 use cuda_um_sim::HoldGuard;
+use cuda_um_testkit::{AnyBuffer, each};
 use std::ops::Range;
 
 impl Replay<'_> {
@@ -33,9 +33,9 @@ impl Replay<'_> {
             };
         }
         let guard = match (&mut *buffer, how) {
-            (Buffer::Device(_), Writing::TryWrite) => return Ok(()),
+            (AnyBuffer::Device(_), Writing::TryWrite) => return Ok(()),
             (_, Writing::CopyIn)
-            | (Buffer::Device(_), Writing::WriteGuard | Writing::WriteAsync) => {
+            | (AnyBuffer::Device(_), Writing::WriteGuard | Writing::WriteAsync) => {
                 each!(buffer, buffer => buffer.copy_from_host_at(range.start, &source()))
                     .map_err(text)?;
                 None
@@ -52,8 +52,8 @@ impl Replay<'_> {
                 .map_err(text)?;
                 None
             }
-            (Buffer::Unified(buffer), _) => Some(in_place!(buffer)),
-            (Buffer::Pinned(buffer), _) => Some(in_place!(buffer)),
+            (AnyBuffer::Unified(buffer), _) => Some(in_place!(buffer)),
+            (AnyBuffer::Pinned(buffer), _) => Some(in_place!(buffer)),
         };
         match guard {
             None => {}
@@ -93,22 +93,22 @@ impl Replay<'_> {
             };
         }
         let guard = match (buffer, how) {
-            (Buffer::Device(_), Reading::TryRead) => return Ok(()),
+            (AnyBuffer::Device(_), Reading::TryRead) => return Ok(()),
             (_, Reading::ReadBack) => {
                 let found = each!(buffer, buffer => buffer.to_vec()).map_err(text)?;
                 return contents.compare(0..contents.elements.len(), &found);
             }
-            (Buffer::Device(buffer), Reading::ReadAsync) => {
+            (AnyBuffer::Device(buffer), Reading::ReadAsync) => {
                 let mut found = vec![!0; buffer.len()];
                 pollster::block_on(buffer.copy_to_host_async(&mut found)).map_err(text)?;
                 return contents.compare(0..found.len(), &found);
             }
-            (_, Reading::CopyOut) | (Buffer::Device(_), Reading::ReadGuard) => {
+            (_, Reading::CopyOut) | (AnyBuffer::Device(_), Reading::ReadGuard) => {
                 let found = copied(&range).map_err(text)?;
                 return contents.compare(range, &found);
             }
-            (Buffer::Unified(buffer), _) => in_place!(buffer),
-            (Buffer::Pinned(buffer), _) => in_place!(buffer),
+            (AnyBuffer::Unified(buffer), _) => in_place!(buffer),
+            (AnyBuffer::Pinned(buffer), _) => in_place!(buffer),
         };
         match guard {
             Err(error) if how == Reading::TryRead && error.kind() == ErrorKind::Busy => Ok(()),

@@ -2,7 +2,7 @@
 //! modulo the streams, and a part is a share of the length. So every part of a sequence is also a sequence, and the output of
 //! `Debug` can be pasted as code.
 
-use cuda_um::{AccessPattern, Location};
+use cuda_um::{AccessPattern, Location, MemoryKind};
 use proptest::prelude::*;
 use proptest::sample::select;
 use std::ops::Range;
@@ -43,6 +43,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub fn memory(self) -> MemoryKind {
+        match self {
+            Self::Device | Self::DevicePool => MemoryKind::Device,
+            Self::Pinned | Self::PinnedPool => MemoryKind::Pinned,
+            _ => MemoryKind::Managed,
+        }
+    }
+
     /// The access pattern that is stated for it.
     pub fn pattern(self) -> Option<AccessPattern> {
         Some(match self {
@@ -224,7 +232,6 @@ pub enum Operation {
         device: u8,
         threads: u8,
         ring_pages: u8,
-        from_bytes: u16,
     },
     /// Work that is captured over the streams of a device, and launched several times with all slots.
     Graph {
@@ -337,7 +344,7 @@ fn writing() -> impl Strategy<Value = Writing> {
     ])
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+pub fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let slot = || 0..8_u8;
     let stream = || 0..12_u8;
@@ -374,8 +381,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (stream(), stream()).prop_map(|(before, after)| Order { before, after }),
         1 => stream().prop_map(|stream| NewStream { stream }),
         1 => stream().prop_map(|stream| Synchronize { stream }),
-        1 => (0..4_u8, 1..4_u8, 0..32_u8, any::<u16>())
-            .prop_map(|(device, threads, ring_pages, from_bytes)| Staging { device, threads, ring_pages, from_bytes }),
+        1 => (0..4_u8, 1..4_u8, 0..32_u8)
+            .prop_map(|(device, threads, ring_pages)| Staging { device, threads, ring_pages }),
         4 => (stream(), proptest::collection::vec(recorded(), 1..=6), 1..=3_u8)
             .prop_map(|(stream, work, launches)| Graph { stream, work, launches }),
         8 => any::<u8>().prop_map(|order| Hold { order }),

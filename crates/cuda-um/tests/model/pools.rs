@@ -1,164 +1,107 @@
 //! The sources of buffers: one device's pools, and CUDA.
 
-use crate::buffer::Buffer;
 use crate::model::numbers;
 use crate::operation::{Kind, Start};
 use crate::world::Side;
+use cuda_um::buffer::kind::Owned;
 use cuda_um::{
-    DeviceBuffer, MemoryKind, PinnedBuffer, Placement, Pool, PoolOptions, Result, UnifiedBuffer,
-    UnifiedOptions,
+    Device, Memory, MemoryKind, Placement, Pool, PoolOptions, Result, UnifiedBuffer, UnifiedOptions,
 };
+use cuda_um_testkit::{AnyBuffer, any_buffer};
+use std::mem::MaybeUninit;
 
-/// The pools of one device, created when they are needed.
-#[derive(Default)]
-pub struct Pools {
-    unified: Option<Pool>,
-    device: Option<Pool>,
-    pinned: Option<Pool>,
-}
+pub const POOLED: [Kind; 3] = [Kind::UnifiedPool, Kind::DevicePool, Kind::PinnedPool];
 
-/// Small slabs, so that some buffers have dedicated slabs.
-fn options() -> PoolOptions {
-    PoolOptions::default().slab_bytes(2 << 20)
-}
+/// The pools of one device, in the order of [`POOLED`], created when they are needed.
+#[derive(Clone, Default)]
+pub struct Pools([Option<Pool>; 3]);
 
-/// Creates the pool if it does not exist.
-fn ready<P>(pool: &mut Option<P>, make: impl FnOnce() -> Result<P>) -> Result<&mut P> {
-    Ok(match pool {
-        Some(pool) => pool,
-        None => pool.insert(make()?),
-    })
-}
-
-/// `uninit`, then a kernel writes the whole buffer, then `assume_init`.
-macro_rules! stored {
-    ($uninit:expr, $side:expr, $len:expr, $seed:expr, $stream:expr) => {{
-        let mut buffer = $uninit?;
-        // SAFETY: the buffer has `len` elements, and the kernel writes all of them.
-        unsafe {
-            let kernels = &$side.kernels;
-            kernels.store($stream, &mut buffer, $len, $seed)?;
-            buffer.assume_init()
-        }
-    }};
-}
-
+/// A new buffer of one kind, with its first contents.
 #[allow(unsafe_code, reason = "`assume_init`: a kernel writes every element")]
+fn filled<K: Owned>(
+    (side, len, start): (&Side, usize, Start),
+    zeroed: impl FnOnce() -> Result<Memory<u32, K>>,
+    from: impl FnOnce(&[u32]) -> Result<Memory<u32, K>>,
+    uninit: impl FnOnce() -> Result<Memory<MaybeUninit<u32>, K>>,
+) -> Result<Memory<u32, K>> {
+    match start {
+        Start::Zeroed => zeroed(),
+        Start::From(seed) => from(&numbers(seed, 0..len)),
+        Start::Stored(seed, stream) => {
+            let mut buffer = uninit()?;
+            let stream = &side.streams[usize::from(stream) % side.streams.len()];
+            // SAFETY: the buffer has `len` elements, and the kernel writes all of them.
+            unsafe {
+                side.kernels.store(stream, &mut buffer, len, seed)?;
+                Ok(buffer.assume_init())
+            }
+        }
+    }
+}
+
 impl Pools {
+    /// The pool of a kind that has one.
+    pub fn of(&mut self, kind: Kind, device: &Device) -> Result<Option<&Pool>> {
+        let Some(at) = POOLED.iter().position(|pooled| *pooled == kind) else {
+            return Ok(None);
+        };
+        if self.0[at].is_none() {
+            // Small slabs, so that some buffers have dedicated slabs.
+            let options = PoolOptions::default().slab_bytes(2 << 20);
+            self.0[at] = Some(Pool::new(device, kind.memory(), options)?);
+        }
+        Ok(self.0[at].as_ref())
+    }
+
     pub fn allocate(
         &mut self,
         kind: Kind,
         side: &Side,
         len: usize,
         start: Start,
-    ) -> Result<Buffer> {
-        let device = &side.device;
-        let streams = &side.streams;
-        // Written by the host, or, if there is a choice, by a kernel.
-        let from = start.seed().map(|seed| numbers(seed, 0..len));
-        let stored = match start {
-            Start::Stored(seed, stream) => {
-                Some((seed, &streams[usize::from(stream) % streams.len()]))
-            }
-            _ => None,
+    ) -> Result<AnyBuffer> {
+        let (device, memory) = (&side.device, kind.memory());
+        let start = match start {
+            Start::Stored(seed, _) if memory == MemoryKind::Pinned => Start::From(seed),
+            start => start,
         };
-        Ok(match kind {
-            Kind::UnifiedPool => {
-                let pool = ready(&mut self.unified, || {
-                    Pool::new(device, MemoryKind::Managed, options())
-                })?;
-                Buffer::Unified(match (stored, from) {
-                    (Some((seed, stream)), _) => {
-                        stored!(
-                            UnifiedBuffer::<u32>::uninit_in(pool, len),
-                            side,
-                            len,
-                            seed,
-                            stream
-                        )
-                    }
-                    (None, Some(from)) => UnifiedBuffer::from_slice_in(pool, &from)?,
-                    (None, None) => UnifiedBuffer::zeroed_in(pool, len)?,
-                })
+        let of = (side, len, start);
+        if let Some(pool) = self.of(kind, device)? {
+            return Ok(any_buffer!(memory, Buffer => filled(
+                of,
+                || Buffer::zeroed_in(pool, len),
+                |from| Buffer::from_slice_in(pool, from),
+                || Buffer::uninit_in(pool, len),
+            )?));
+        }
+        let options = UnifiedOptions::default();
+        let options = match kind.pattern() {
+            Some(pattern) => options.pattern(pattern),
+            None if kind == Kind::Mapped => options.placement(Placement::Mapped),
+            None => {
+                return Ok(any_buffer!(memory, Buffer => filled(
+                    of,
+                    || Buffer::zeroed(device, len),
+                    |from| Buffer::from_slice(device, from),
+                    || Buffer::uninit(device, len),
+                )?));
             }
-            Kind::Device => Buffer::Device(match (stored, from) {
-                (Some((seed, stream)), _) => stored!(
-                    DeviceBuffer::<u32>::uninit(device, len),
-                    side,
-                    len,
-                    seed,
-                    stream
-                ),
-                (None, Some(from)) => DeviceBuffer::from_slice(device, &from)?,
-                (None, None) => DeviceBuffer::zeroed(device, len)?,
-            }),
-            Kind::DevicePool => {
-                let pool = ready(&mut self.device, || {
-                    Pool::new(device, MemoryKind::Device, options())
-                })?;
-                Buffer::Device(match (stored, from) {
-                    (Some((seed, stream)), _) => {
-                        stored!(
-                            DeviceBuffer::<u32>::uninit_in(pool, len),
-                            side,
-                            len,
-                            seed,
-                            stream
-                        )
-                    }
-                    (None, Some(from)) => DeviceBuffer::from_slice_in(pool, &from)?,
-                    (None, None) => DeviceBuffer::zeroed_in(pool, len)?,
-                })
-            }
-            Kind::Pinned => Buffer::Pinned(match from {
-                Some(from) => PinnedBuffer::from_slice(device, &from)?,
-                None => PinnedBuffer::zeroed(device, len)?,
-            }),
-            Kind::PinnedPool => {
-                let pool = ready(&mut self.pinned, || {
-                    Pool::new(device, MemoryKind::Pinned, options())
-                })?;
-                Buffer::Pinned(match from {
-                    Some(from) => PinnedBuffer::from_slice_in(pool, &from)?,
-                    None => PinnedBuffer::zeroed_in(pool, len)?,
-                })
-            }
-            unified => {
-                let options = UnifiedOptions::default();
-                let options = match unified.pattern() {
-                    Some(pattern) => options.pattern(pattern),
-                    None if unified == Kind::Mapped => options.placement(Placement::Mapped),
-                    None => options,
-                };
-                Buffer::Unified(match (stored, from) {
-                    (Some((seed, stream)), _) => stored!(
-                        UnifiedBuffer::<u32>::uninit_with(device, len, options),
-                        side,
-                        len,
-                        seed,
-                        stream
-                    ),
-                    (None, Some(from)) => UnifiedBuffer::from_slice_with(device, &from, options)?,
-                    (None, None) => UnifiedBuffer::zeroed_with(device, len, options)?,
-                })
-            }
-        })
+        };
+        Ok(AnyBuffer::Unified(filled(
+            of,
+            || UnifiedBuffer::zeroed_with(device, len, options),
+            |from| UnifiedBuffer::from_slice_with(device, from, options),
+            || UnifiedBuffer::uninit_with(device, len, options),
+        )?))
     }
 
     pub fn trim(&self) {
-        self.unified.iter().for_each(|pool| _ = pool.trim());
-        self.device.iter().for_each(|pool| _ = pool.trim());
-        self.pinned.iter().for_each(|pool| _ = pool.trim());
+        self.0.iter().flatten().for_each(|pool| _ = pool.trim());
     }
 
-    /// Number of live buffers of this kind.
-    pub fn live_buffers(&self, kind: Kind) -> usize {
-        let stats = match kind {
-            Kind::UnifiedPool => self.unified.as_ref().map(Pool::stats),
-            Kind::DevicePool => self.device.as_ref().map(Pool::stats),
-            Kind::PinnedPool => self.pinned.as_ref().map(Pool::stats),
-            _ => None,
-        };
-        stats.map_or(0, |stats| stats.live_buffers)
+    /// Number of live buffers of each kind of [`POOLED`].
+    pub fn live_buffers(&self) -> [usize; 3] {
+        let live = |pool: &Option<Pool>| pool.as_ref().map_or(0, |pool| pool.stats().live_buffers);
+        [0, 1, 2].map(|at| live(&self.0[at]))
     }
 }

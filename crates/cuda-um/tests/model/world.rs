@@ -21,6 +21,7 @@ pub enum Spec {
 pub const STREAMS: usize = 3;
 
 /// A machine, used for several sequences.
+#[derive(Clone)]
 pub struct Machine {
     pub sim: Option<Sim>,
     pub runtime: Runtime,
@@ -34,6 +35,7 @@ pub struct Machine {
 }
 
 /// The objects for each device of a machine.
+#[derive(Clone)]
 pub struct Side {
     pub device: Device,
     pub streams: [Stream; STREAMS],

@@ -8,7 +8,7 @@
     reason = "copies by address, and polls a flag in pinned memory"
 )]
 
-use crate::buffer::transfer::job::{Direction, Staged};
+use crate::buffer::transfer::copies::{self, Direction, Staged};
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
@@ -19,8 +19,8 @@ use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, after_unlock, shard, spin_until};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, shard, spin_until};
 
 /// The size of a piece in bytes.
 const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
@@ -35,11 +35,9 @@ const LISTS: usize = 16;
 #[derive(Default)]
 pub(super) struct Pieces {
     lists: [List; LISTS],
-    /// The smallest copy that is staged, in bytes; `usize::MAX` for none.
+    /// True if no copy is staged.
     // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
-    from_bytes: AtomicUsize,
-    /// The number of times that the pieces were freed.
-    generation: AtomicU64,
+    is_off: AtomicBool,
     /// True if the driver refused to write a flag: no later copy tries it.
     has_no_flags: AtomicBool,
 }
@@ -59,51 +57,41 @@ struct Piece {
     flag: u32,
 }
 
-/// Copies on the stream, as the operation. Returns `None`, and does nothing, if the copy is large. When this returns, nothing uses the host's
-/// memory; a copy to the device may still run on the stream.
+/// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer: through a piece, or as
+/// a [job](copies::copy). When this returns, nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. The operation's part is the device's side.
-pub(crate) unsafe fn through_piece(
-    stream: &Stream,
-    op: &Op<'_>,
-    copy: Staged,
-) -> Option<Result<()>> {
-    let state = stream.inner().device();
-    let pieces = &Transfers::of(state).pieces;
-    if copy.bytes > LARGEST || copy.bytes < pieces.from_bytes.load(Ordering::Relaxed) {
-        return None;
+pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
+    let stream = op.device.own_stream()?;
+    let pieces = &Transfers::of(op.device.state()).pieces;
+    if copy.bytes > LARGEST || pieces.is_off.load(Ordering::Relaxed) {
+        // SAFETY: the caller's promise.
+        return unsafe { copies::copy(stream, op, copy) };
     }
-    let generation = pieces.generation.load(Ordering::Acquire);
     let list = &pieces.lists[shard::own::<LISTS>()];
     let free = list.0.lock().pop();
     // After a panic its drop waits for the device.
-    let mut piece = match free {
-        Some(piece) => piece,
-        None => Piece::new(state)?,
+    let Some(mut piece) = free.or_else(|| Piece::new(op.device.state())) else {
+        // SAFETY: the caller's promise.
+        return unsafe { copies::copy(stream, op, copy) };
     };
     // SAFETY: the caller's promise.
-    let outcome = unsafe { piece.copy(pieces, stream, op, copy) };
-    if generation == pieces.generation.load(Ordering::Acquire) {
-        list.0.lock().push(piece);
-    } else {
-        // The drop waits for the copy, and the caller may hold a turn at the gate.
-        after_unlock(move || capture::drop_after(piece));
-    }
-    Some(outcome)
+    let copied = unsafe { piece.copy(pieces, stream, op, copy) };
+    list.0.lock().push(piece);
+    copied
 }
 
 impl Pieces {
     /// Sets the options of later copies.
     pub(super) fn set_options(&self, options: TransferOptions) {
-        let from_bytes = options.stages_from();
-        self.from_bytes.store(from_bytes, Ordering::Relaxed);
+        let is_off = options.chunk_bytes() == 0;
+        self.is_off.store(is_off, Ordering::Relaxed);
     }
 
-    /// Frees the pieces, and waits before for the copies that use them. A copy that has a piece now frees it at its end.
+    /// Frees the pieces that no copy has now, and waits before for the copies that used them.
     pub(super) fn free(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
         for List(free) in &self.lists {
             let free = std::mem::take(&mut *free.lock());
             capture::drop_after(free);
@@ -114,7 +102,7 @@ impl Pieces {
 impl Piece {
     /// # Safety
     ///
-    /// As for [`through_piece`].
+    /// As for [`with_host`].
     #[inline]
     unsafe fn copy(
         &mut self,
@@ -161,44 +149,33 @@ impl Piece {
         Ok(self.memory.address().wrapping_add(start))
     }
 
-    /// Waits for the copy.
+    /// Waits for the copy: polls a flag that the stream writes after it, if the driver can, and not for too long.
     fn wait(&mut self, pieces: &Pieces, stream: &StreamInner) -> Result<()> {
-        let covers = stream.submitted();
-        if !self.has_seen_flag(pieces, stream) {
+        if pieces.has_no_flags.load(Ordering::Relaxed) {
             return stream.wait_for(self.until);
         }
-        // The flag has no number: work that another thread enqueues after the flag could get a smaller one.
-        stream.completed_to(covers);
-        self.until = covers;
-        Ok(())
-    }
-
-    /// Makes the stream write the flag, and polls it. Returns false if the driver cannot, or if it takes too long. The flag covers the work
-    /// that was numbered before the call.
-    fn has_seen_flag(&mut self, pieces: &Pieces, stream: &StreamInner) -> bool {
-        if pieces.has_no_flags.load(Ordering::Relaxed) {
-            return false;
-        }
+        // The flag has no number: work that another thread enqueues after the flag could get a smaller one. It covers what is numbered now.
+        let covers = stream.submitted();
         let (address, value) = (self.flag_address(), self.flag.wrapping_add(1));
         let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
         // SAFETY: behind the space of the copies, and freed after the stream's work.
         if unsafe { api.stream_write_value(ordinal, raw, address, value) }.is_err() {
             // The driver cannot, or the wait for the stream returns the error of the stream's work.
             pieces.has_no_flags.store(true, Ordering::Relaxed);
-            return false;
+            return stream.wait_for(self.until);
         }
         self.flag = value;
         // SAFETY: aligned memory of the piece; the stream writes it as one value.
         let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(address) };
         // The driver writes the flag after a fence of the whole system (CUDA driver API, `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, which is not
         // set), and the CPU reads the copied bytes after the acquiring load.
-        let has_arrived = || flag.load(Ordering::Acquire) == value;
-        spin_until(POLLING, has_arrived);
-        let has_arrived = has_arrived();
-        if !has_arrived {
+        if !spin_until(POLLING, || flag.load(Ordering::Acquire) == value) {
             self.until = stream.number();
+            return stream.wait_for(self.until);
         }
-        has_arrived
+        stream.completed_to(covers);
+        self.until = covers;
+        Ok(())
     }
 
     fn flag_address(&self) -> *mut u32 {
@@ -207,8 +184,7 @@ impl Piece {
 
     fn new(device: &DeviceState) -> Option<Box<Self>> {
         match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
-            Ok(mut memory) => {
-                memory.is_now_used();
+            Ok(memory) => {
                 let piece = Box::new(Self {
                     memory,
                     used: 0,

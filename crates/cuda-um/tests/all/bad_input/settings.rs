@@ -23,7 +23,7 @@ fn transfer_options_of_any_size() {
     for threads in [0, 1, 3, usize::MAX / 2 + 1, usize::MAX] {
         for bytes in [0, 1, 4096, usize::MAX] {
             let options = TransferOptions::default().threads(threads);
-            let from = options.ring_bytes(bytes).from_bytes(usize::MAX - bytes);
+            let from = options.ring_bytes(bytes);
             world.device.set_transfer_options(from);
             let mut buffer = cuda_um::DeviceBuffer::from_slice(&world.device, &numbers).unwrap();
             assert_eq!(buffer.to_vec().unwrap(), numbers, "{from:?}");

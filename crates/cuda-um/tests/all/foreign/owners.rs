@@ -1,11 +1,10 @@
 //! When the library drops the owner of another library's memory: its drop may take any lock of the program.
 
-use super::owner;
+use super::{at, owner};
 use cuda_um::{Device, DeviceBuffer, Stream, UnifiedBuffer};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::watchdog::watch;
 use cuda_um_testkit::{Add, Checked, simulated_with, unpooled, without_pools};
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ const MIB: usize = 1 << 20;
 
 /// An import of 1,000 bytes of `theirs`.
 fn import(device: &Device, address: *const u8, owner: impl Send + 'static) -> DeviceBuffer<u8> {
-    let address = NonNull::new(address.cast_mut()).unwrap();
+    let address = at(address);
     // SAFETY: each caller passes an owner that keeps the memory, or keeps it itself, and uses it only through the import.
     unsafe { DeviceBuffer::from_foreign(device, address, 1000, owner) }.unwrap()
 }
@@ -55,7 +54,7 @@ fn a_program_may_call_the_library_under_a_lock_that_an_owners_drop_takes() {
             let _program = Mutex::lock(&lock).unwrap();
             drop_in_use(&sim, &device, &stream, &lock);
             data.fill_on(1, &stream).unwrap();
-            add.launch(&stream, 10, (&mut data, 10u32, 1u32)).unwrap();
+            add.run(&stream, &mut data, 10, 1);
             stream.copy(&data, &mut memory).unwrap();
             assert_eq!(memory.to_vec().unwrap(), [2; 10]);
             assert_eq!(data.host().unwrap()[9], 2);

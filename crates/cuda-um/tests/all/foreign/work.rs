@@ -1,50 +1,33 @@
 //! Work of other libraries on buffers.
 
-use cuda_um::{DeviceBuffer, Error, PinnedBuffer, UnifiedBuffer, sys};
+use super::their_fill;
+use cuda_um::{DeviceBuffer, Error, PinnedBuffer, UnifiedBuffer};
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{device, simulated, simulated_with};
+use cuda_um_testkit::{device, fails, simulated};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A fill by "another library", through the function table.
-fn their_fill(
-    table: &sys::Table,
-    stream: sys::cudaStream_t,
-    address: *mut u8,
-    bytes: usize,
-    value: i32,
-) {
-    // SAFETY: the address is valid for as many bytes.
-    let code = unsafe { (table.cudaMemsetAsync)(address.cast(), value, bytes, stream) };
-    assert_eq!(code, sys::cudaError::cudaSuccess);
-}
+const LEN: usize = 1 << 16;
 
 /// claim 11
 #[test]
 fn foreign_work_is_ordered_with_ours() {
-    let (sim, device, ours) = device();
-    let Some(sim) = &sim else { return };
-    let table = sim.table();
+    let (sim, device, ours) = simulated(Gpu::H200);
     let theirs = device.create_stream().unwrap();
-    let mut data = UnifiedBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
-    let mut copy = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
-    for round in 1..20u8 {
+    let mut data = UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap();
+    let mut copy = DeviceBuffer::<u8>::zeroed(&device, LEN).unwrap();
+    for round in 1..20 {
         data.fill_on(0, &ours).unwrap();
         // SAFETY: the fill stays within the buffer.
-        unsafe {
+        let enqueued = unsafe {
             theirs.enqueue_foreign((&mut data,), |work| {
                 assert_eq!(work.stream(), theirs.as_raw());
-                their_fill(
-                    &table,
-                    work.stream(),
-                    work.pointer(0),
-                    1 << 20,
-                    round.into(),
-                );
+                their_fill(&sim, &theirs, work.pointer(0), LEN, round);
             })
-        }
-        .unwrap();
+        };
+        enqueued.unwrap();
         ours.copy(&data, &mut copy).unwrap();
-        assert_eq!(copy.to_vec().unwrap(), vec![round; 1 << 20]);
+        assert_eq!(copy.to_vec().unwrap(), vec![round; LEN]);
         assert_eq!(data.host().unwrap()[77], round);
     }
 }
@@ -53,36 +36,26 @@ fn foreign_work_is_ordered_with_ours() {
 #[test]
 fn its_result_comes_back_and_its_uses_are_recorded_in_any_case() {
     let (sim, device, stream) = simulated(Gpu::H200);
-    let table = sim.table();
-    let mut data = UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap();
+    let mut data = UnifiedBuffer::<u8>::zeroed(&device, LEN).unwrap();
     device.synchronize().unwrap();
-    let paused = sim.pause();
-    // SAFETY: the fill stays within the view.
-    let result: Result<(), &str> = unsafe {
-        stream.enqueue_foreign((data.view_mut(96..).unwrap(), 7u32), |work| {
-            their_fill(&table, work.stream(), work.pointer(0), 4000, 5);
-            Err("their error")
-        })
-    }
-    .unwrap();
-    assert_eq!(result, Err("their error"));
-    assert!(matches!(data.try_host(), Err(Error::Busy { .. })));
-    drop(paused);
-    assert_eq!(data.host().unwrap()[95..97], [0, 5]);
-    let paused = sim.pause();
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        // SAFETY: as above.
-        unsafe {
-            stream.enqueue_foreign((&mut data,), |work| {
-                their_fill(&table, work.stream(), work.pointer(0), 4096, 6);
-                panic!("on purpose")
+    for panics in [false, true] {
+        let paused = sim.pause();
+        let value = 5 + u8::from(panics);
+        // SAFETY: the fill stays within the view.
+        let work = || unsafe {
+            stream.enqueue_foreign((data.view_mut(96..).unwrap(), 7u32), |work| {
+                their_fill(&sim, &stream, work.pointer(0), LEN - 96, value);
+                assert!(!panics, "on purpose");
+                Err::<(), _>("their error")
             })
-        }
-    }));
-    assert!(panicked.is_err());
-    assert!(matches!(data.try_host(), Err(Error::Busy { .. })));
-    drop(paused);
-    assert_eq!(data.host().unwrap()[0], 6);
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        let result = outcome.ok().map(Result::unwrap);
+        assert_eq!(result, (!panics).then_some(Err("their error")));
+        fails!(data.try_host(), Error::Busy { .. });
+        drop(paused);
+        assert_eq!(data.host().unwrap()[95..97], [0, value]);
+    }
 }
 
 #[test]
@@ -104,16 +77,14 @@ fn the_addresses_are_those_of_the_buffers_in_order() {
     };
     assert_eq!(found.unwrap(), expected);
     // SAFETY: as above.
-    let missing = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unsafe {
-        stream.enqueue_foreign((&a,), |work| work.address(1))
-    }));
-    assert!(missing.is_err());
+    let missing = || unsafe { stream.enqueue_foreign((&a,), |work| work.address(1)) };
+    assert!(catch_unwind(AssertUnwindSafe(missing)).is_err());
 }
 
-/// claim 12: On a device without concurrent managed access, the closure runs in a turn at the gate.
+/// claim 12: on a device without concurrent managed access, the closure runs in a turn at the gate
 #[test]
 fn a_guard_inside_foreign_work_is_refused_without_concurrent_access() {
-    let (_sim, device, stream) = simulated_with(|builder| builder.gpu(Gpu::NoConcurrentAccess));
+    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
     let shared = Arc::new(UnifiedBuffer::<u8>::zeroed(&device, 4096).unwrap());
     let mut data = DeviceBuffer::<u8>::zeroed(&device, 4096).unwrap();
     device.synchronize().unwrap();
@@ -121,16 +92,14 @@ fn a_guard_inside_foreign_work_is_refused_without_concurrent_access() {
     let inside = unsafe {
         stream.enqueue_foreign((&mut data,), |_| {
             // Other calls of the library work there.
-            let own = DeviceBuffer::<u8>::zeroed(&device, 10).unwrap();
-            drop(own);
+            drop(DeviceBuffer::<u8>::zeroed(&device, 10).unwrap());
             shared.host().map(|guard| guard[0])
         })
     };
-    assert!(matches!(inside.unwrap(), Err(Error::Busy { .. })));
-    assert_eq!(shared.host().unwrap()[0], 0);
+    fails!(inside.unwrap(), Error::Busy { .. });
     let guard = shared.host().unwrap();
     // SAFETY: the closure is not called: a kernel of it would run beside the guard.
     let refused = unsafe { stream.enqueue_foreign((&mut data,), |_| -> () { unreachable!() }) };
-    assert!(matches!(refused, Err(Error::Busy { .. })));
-    drop(guard);
+    fails!(refused, Error::Busy { .. });
+    assert_eq!(guard[0], 0);
 }

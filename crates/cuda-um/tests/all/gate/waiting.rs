@@ -128,7 +128,7 @@ fn a_guard_comes_after_work_that_waited_for_the_last_one() {
     let comes_first = (0..5).any(|_| {
         let (before, guard) = (launches(), weights.host().unwrap());
         std::thread::scope(|scope| {
-            scope.spawn(|| add.launch(&stream, 100, (&mut used, 100u32, 1u32)).unwrap());
+            scope.spawn(|| add.run(&stream, &mut used, 100, 1));
             std::thread::sleep(Duration::from_millis(100));
             assert_eq!(launches(), before, "beside a guard");
             drop(guard);
