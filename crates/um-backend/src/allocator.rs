@@ -243,8 +243,8 @@ impl Block {
         // SAFETY: nothing is enqueued here. What the framework enqueues is within the memory, as the caller of `Allocator` promises.
         let address = unsafe {
             match self {
-                Self::Unified(buffer) => stream.enqueue_foreign((buffer,), |work| work.address(0)),
-                Self::Device(buffer) => stream.enqueue_foreign((buffer,), |work| work.address(0)),
+                Self::Unified(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
+                Self::Device(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
             }
         }?;
         stream.record()?;
