@@ -185,6 +185,9 @@ pub struct Launch<'a> {
     /// All blocks take turns, as a cooperative launch promises (barriers of the grid). Without, a block that waits for another one
     /// gives way, too, but blocks that have not started may have to wait for a turn.
     pub cooperative: bool,
+    /// The address of two words, of which the second is the barrier of the grid and is 0 at first: the high half is `%envreg1` and the
+    /// low one `%envreg2`, where cooperative groups look for it. 0 without one.
+    pub workspace: u64,
     /// How many instructions of warps the launch may execute.
     pub instructions: u64,
     /// What is checked.
@@ -207,6 +210,7 @@ impl Default for Launch<'_> {
             threads: 0,
             seed: 0,
             cooperative: false,
+            workspace: 0,
             instructions: 1 << 40,
             checks: Checks::default(),
             profile: false,

@@ -92,6 +92,8 @@ pub(crate) enum Special {
     Processor,
     Processors,
     Grid,
+    /// A half of the address of a cooperative launch's workspace.
+    Workspace(u8),
     MaskEq,
     MaskLe,
     MaskLt,

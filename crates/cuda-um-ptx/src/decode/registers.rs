@@ -214,6 +214,8 @@ impl Decoder<'_> {
             "%lanemask_gt" => Special::MaskGt,
             "%dynamic_smem_size" => Special::DynamicShared,
             "%total_smem_size" | "%aggr_smem_size" => Special::TotalShared,
+            "%envreg1" => Special::Workspace(1),
+            "%envreg2" => Special::Workspace(0),
             _ if base.starts_with("%envreg") || base.starts_with("%pm") => {
                 return Some((Constant::Value(0), 32));
             }

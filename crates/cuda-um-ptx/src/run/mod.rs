@@ -390,6 +390,7 @@ impl<'a> Grid<'a> {
                 Special::Warps => 64,
                 Special::Processors => launch.processors.into(),
                 Special::Grid => 1,
+                Special::Workspace(half) => launch.workspace >> (32 * half) & 0xffff_ffff,
                 Special::DynamicShared => launch.shared_bytes as u64,
                 Special::TotalShared => self.shared_bytes as u64,
                 _ => return None,
