@@ -3,6 +3,7 @@
 use super::address_space::PAGE;
 use super::managed::{Attach, Managed};
 use super::memory::{Kind, Request};
+use super::pool::Home;
 use super::state::State;
 use super::status::Code;
 
@@ -112,13 +113,14 @@ impl State {
     pub(crate) fn allocate_from_pool(&mut self, pool: usize, bytes: usize) -> Result<usize, Code> {
         let growth = self.pools.growth(pool, bytes)?;
         let device = growth.device;
-        if !growth.managed {
+        if growth.home == Home::Device {
             self.uvm().make_room(device, growth.added, None)?;
         }
         self.now += self.machine.cost.pool_alloc;
-        let kind = match growth.managed {
-            true => Kind::Managed,
-            false => Kind::Device(device),
+        let kind = match growth.home {
+            Home::Managed => Kind::Managed,
+            Home::Device => Kind::Device(device),
+            Home::Host => Kind::Pinned { flags: 0 },
         };
         // The pool's reserve is charged, and the allocation is part of it.
         let request = Request {
@@ -128,9 +130,9 @@ impl State {
             pool: Some(pool),
             charged: false,
         };
-        let base = match growth.managed {
-            true => self.allocate_pages(request, Attach::Global)?,
-            false => self.allocate(request)?,
+        let base = match growth.home {
+            Home::Managed => self.allocate_pages(request, Attach::Global)?,
+            Home::Device | Home::Host => self.allocate(request)?,
         };
         self.devices[device].explicit_bytes += growth.added;
         self.pools.grow(pool, &growth);

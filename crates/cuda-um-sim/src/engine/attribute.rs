@@ -109,11 +109,14 @@ impl Machine {
             100 => flag(profile.direct_host_access),    // pageableMemoryAccessUsesHostPageTables
             // directManagedMemAccessFromHost: of a GPU with memory of its own.
             101 => flag(profile.direct_host_access && !profile.integrated),
-            106 => 32,                                // maxBlocksPerMultiprocessor
-            113 => 1,                                 // hostRegisterReadOnlySupported
-            115 => flag(profile.memory_pools),        // memoryPoolsSupported
+            106 => 32,                         // maxBlocksPerMultiprocessor
+            113 => 1,                          // hostRegisterReadOnlySupported
+            115 => flag(profile.memory_pools), // memoryPoolsSupported
+            142 | 144 if self.batch_calls() && attribute <= last(self.cuda) => {
+                flag(profile.memory_pools)
+            } // hostNumaMemoryPoolsSupported, hostMemoryPoolsSupported
             134 if self.cuda.number() >= 12_020 => 0, // hostNumaId
-            11 => i32::MAX,                           // maxPitch
+            11 => i32::MAX,                    // maxPitch
             32 | 79 | 80 => 1, // eccEnabled, globalL1CacheSupported, localL1CacheSupported
             51 => 32,          // texturePitchAlignment
             14 | 30 => 512,    // textureAlignment, surfaceAlignment

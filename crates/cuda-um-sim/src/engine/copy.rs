@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::bytes;
 use super::core::Core;
+use super::graph::Memset;
 use super::link::{By, processor};
 use super::managed::{HOST, Processor, SYSTEM, Spread};
 use super::memory::{Memory, Span};
@@ -187,6 +188,18 @@ impl Set {
 }
 
 impl Set {
+    /// What a program would give for it.
+    pub(super) fn params(self) -> Memset {
+        Memset {
+            to: self.to.address,
+            pitch: 0,
+            value: self.value,
+            element: self.width as u32,
+            width: self.to.bytes / self.width,
+            height: 1,
+        }
+    }
+
     /// Runs the write of one value that the host polls, as the host does with an atomic.
     pub(super) fn publish(self, core: &Core, number: usize, start: Duration) -> Duration {
         let Set { to, value, .. } = self;

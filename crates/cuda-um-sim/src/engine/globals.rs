@@ -1,4 +1,4 @@
-//! The variables of modules: device memory that no call allocated, and no call can free.
+//! The variables of modules, and barriers of grids: device memory that no call allocated, and no call can free.
 #![allow(unsafe_code, reason = "writes the first contents of device memory")]
 
 use cuda_um_ptx::Module;
@@ -76,6 +76,27 @@ impl State {
             addresses,
             names,
         })
+    }
+
+    /// The barrier of cooperative launches on a stream, which run one after the other.
+    pub(super) fn workspace(&mut self, device: usize, stream: usize) -> Result<usize, Code> {
+        if let Some(known) = self.workspaces.get(&(device, stream)) {
+            return Ok(*known);
+        }
+        let zero = [0_u32; 2];
+        let base = self.allocate(Request {
+            bytes: size_of_val(&zero),
+            kind: Kind::Device(device),
+            device,
+            pool: None,
+            charged: false,
+        })?;
+        self.memory.keep(base);
+        let view = self.memory.find(base, size_of_val(&zero))?.view;
+        // SAFETY: the view has so many bytes, which nothing else uses yet.
+        unsafe { copy(view, zero.as_ptr() as usize, size_of_val(&zero)) };
+        self.workspaces.insert((device, stream), base);
+        Ok(base)
     }
 
     /// `cuModuleUnload`.

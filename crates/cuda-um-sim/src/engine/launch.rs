@@ -37,6 +37,8 @@ pub(super) struct Enqueued {
     number: u32,
     /// The time of a kernel that accesses no memory.
     least: Duration,
+    /// The memory of the grid's barrier, if the launch is cooperative.
+    workspace: usize,
     _pending: Pending,
 }
 
@@ -67,6 +69,7 @@ impl Enqueued {
                 threads: usize::from(blocks * block < MANY_THREADS),
                 seed: machine.seed,
                 cooperative: shape.cooperative,
+                workspace: self.workspace as u64,
                 instructions: machine.instructions,
                 checks: machine.checks,
                 processors: machine.profile.multiprocessors,
@@ -248,7 +251,12 @@ impl State {
         if !self.machine.concurrent {
             self.claim_managed(device, stream);
         }
+        let workspace = match kernel.shape.cooperative {
+            true => self.workspace(device, stream).unwrap_or(0),
+            false => 0,
+        };
         Enqueued {
+            workspace,
             launch: Launch {
                 device,
                 stream,

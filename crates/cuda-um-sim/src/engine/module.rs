@@ -214,6 +214,14 @@ impl Modules {
         Ok(handle)
     }
 
+    /// The handle of a kernel that was looked up.
+    pub(super) fn handle_of(&self, function: &Arc<Function>) -> Result<usize, Code> {
+        let mut functions = self.functions.iter();
+        let found = functions.find(|(_, it)| Arc::ptr_eq(it, function));
+        let handle = found.map(|(handle, _)| *handle);
+        handle.ok_or(Code::INVALID_RESOURCE_HANDLE)
+    }
+
     /// A kernel that was looked up.
     pub(crate) fn function(&self, handle: usize) -> Result<&Arc<Function>, Code> {
         self.functions

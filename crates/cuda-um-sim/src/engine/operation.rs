@@ -6,15 +6,20 @@ use std::time::Duration;
 use super::copy::{Copy, Set};
 use super::core::Core;
 use super::foreign::forbid_calls;
-use super::graph::{Conditional, GraphMemory};
+use super::graph::{Conditional, GraphMemory, NodeParams};
 use super::launch::Kernel;
 use super::memory::Span;
 use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream, Work};
 
-/// A host function with its argument.
-pub(crate) type HostWork = Arc<dyn Fn() + Send + Sync>;
+/// A call of a host function.
+#[derive(Clone)]
+pub(crate) struct HostWork {
+    pub(crate) run: Arc<dyn Fn() + Send + Sync>,
+    /// The addresses of the function and of its argument.
+    pub(crate) given: [usize; 2],
+}
 
 /// Work that was checked.
 #[derive(Clone)]
@@ -30,7 +35,12 @@ pub(super) enum Operation {
     Wait(usize),
     /// Only in graphs: memory of the graph begins and ends.
     Allocate(Arc<GraphMemory>),
-    Free,
+    Free(Arc<GraphMemory>),
+    /// Only in graphs: a copy or a memset of several rows, and what the program gave for it.
+    Rows(Arc<(NodeParams, Vec<Operation>)>),
+    /// Only in graphs: the nodes of a graph of its own.
+    Child([usize; 1]),
+    Empty,
     /// Only in graphs: a body that runs if, or as long as, a value is not 0.
     Conditional(Conditional),
 }
@@ -44,11 +54,20 @@ pub(super) struct Pricing {
 }
 
 impl Operation {
+    /// The device of a kernel, which is that of its module.
+    pub(super) fn device(&self) -> Option<usize> {
+        match self {
+            Operation::Kernel(kernel) => Some(kernel.function.device()),
+            _ => None,
+        }
+    }
+
     /// The ranges of a copy or of a memset.
     fn spans(&self) -> Vec<Span> {
         match self {
             Operation::Copy(copy) => vec![copy.from, copy.to],
             Operation::Set(set) | Operation::Write(set) => vec![set.to],
+            Operation::Rows(rows) => rows.1.iter().flat_map(Operation::spans).collect(),
             _ => Vec::new(),
         }
     }
@@ -145,7 +164,8 @@ impl State {
             }
             Operation::Write(set) => Box::new(move |start| set.publish(&core, number, start)),
             Operation::Host(function) => Box::new(move |start| {
-                core.context.leave_to_host(|| forbid_calls(|| function()));
+                core.context
+                    .leave_to_host(|| forbid_calls(|| (function.run)()));
                 start
             }),
             Operation::Allocate(memory) => Box::new(move |start| {
@@ -158,7 +178,18 @@ impl State {
                     conditional.run(&core, stream, &Pricing { kernel, number }, start)
                 })
             }
-            Operation::Record(_) | Operation::Wait(_) | Operation::Free => Box::new(|start| start),
+            Operation::Rows(rows) => {
+                let place = (device, stream);
+                let rows = rows.1.iter().cloned();
+                let works = rows.map(|row| self.work_of(&core, place, row, pricing));
+                let works: Vec<Work> = works.collect();
+                Box::new(move |start| works.into_iter().fold(start, |at, work| work(at)))
+            }
+            Operation::Record(_)
+            | Operation::Wait(_)
+            | Operation::Free(_)
+            | Operation::Child(_)
+            | Operation::Empty => Box::new(|start| start),
         }
     }
 }

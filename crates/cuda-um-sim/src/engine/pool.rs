@@ -37,6 +37,15 @@ impl PoolAttribute {
     }
 }
 
+/// What a pool's memory is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Home {
+    Device,
+    Managed,
+    /// Pinned memory.
+    Host,
+}
+
 /// A pool grows in steps of this many bytes.
 const STEP: u64 = 2 << 20;
 
@@ -44,7 +53,7 @@ const STEP: u64 = 2 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     pub(crate) device: usize,
-    pub(crate) managed: bool,
+    pub(crate) home: Home,
     default: bool,
     reuse: [u64; 3],
     release_threshold: u64,
@@ -63,15 +72,15 @@ impl Pool {
     pub(crate) fn default_of(device: usize) -> Pool {
         Pool {
             default: true,
-            ..Pool::new(device, false, 0)
+            ..Pool::new(device, Home::Device, 0)
         }
     }
 
     /// A pool of a device; with `max_bytes` 0 it has no limit of its own.
-    pub(crate) fn new(device: usize, managed: bool, max_bytes: u64) -> Pool {
+    pub(crate) fn new(device: usize, home: Home, max_bytes: u64) -> Pool {
         Pool {
             device,
-            managed,
+            home,
             default: false,
             reuse: [1; 3],
             release_threshold: 0,
@@ -127,12 +136,17 @@ impl Pool {
 pub(crate) struct Pools {
     handles: Handles,
     pools: BTreeMap<usize, Pool>,
+    /// The default pool and the current one of managed memory and of the host, by place.
+    places: BTreeMap<PoolPlace, [usize; 2]>,
 }
+
+/// The memory of a pool, and the type and the id of the location that it prefers.
+pub(crate) type PoolPlace = (bool, u32, i32);
 
 /// An allocation that a pool has room for.
 pub(crate) struct Growth {
     pub(crate) device: usize,
-    pub(crate) managed: bool,
+    pub(crate) home: Home,
     used: u64,
     reserved: u64,
     /// Bytes by which the pool's reserve of device memory grows.
@@ -141,14 +155,29 @@ pub(crate) struct Growth {
 
 impl Pools {
     pub(crate) fn new(handles: Handles) -> Pools {
-        let pools = BTreeMap::new();
-        Pools { handles, pools }
+        Pools {
+            handles,
+            pools: BTreeMap::new(),
+            places: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn add(&mut self, pool: Pool) -> usize {
         let handle = self.handles.fresh();
         self.pools.insert(handle, pool);
         handle
+    }
+
+    /// The default pool and the current one of a place that is not the memory of a device.
+    pub(crate) fn of_place(&mut self, place: PoolPlace) -> &mut [usize; 2] {
+        if !self.places.contains_key(&place) {
+            let home = if place.0 { Home::Managed } else { Home::Host };
+            let mut pool = Pool::new(if place.1 == 1 { place.2 as usize } else { 0 }, home, 0);
+            pool.default = true;
+            let pool = self.add(pool);
+            self.places.insert(place, [pool; 2]);
+        }
+        self.places.entry(place).or_default()
     }
 
     /// The number of pools that the program created. A destroyed pool counts until its last allocation is freed.
@@ -183,6 +212,11 @@ impl Pools {
                 device.pool = device.default_pool;
             }
         }
+        for [default, current] in self.places.values_mut() {
+            if *current == handle {
+                *current = *default;
+            }
+        }
         self.trim(handle, 0, devices);
         Ok(())
     }
@@ -197,7 +231,7 @@ impl Pools {
             .min(pool.used.next_multiple_of(STEP).max(keep));
         let released = pool.reserved - kept;
         pool.reserved = kept;
-        if !pool.managed {
+        if pool.home == Home::Device {
             devices[pool.device].explicit_bytes -= released;
         }
         if pool.dying && pool.used == 0 {
@@ -213,14 +247,13 @@ impl Pools {
             return Err(Code::MEMORY_ALLOCATION);
         }
         let reserved = pool.reserved.max(used.next_multiple_of(STEP));
-        let added = if pool.managed {
-            0
-        } else {
-            reserved - pool.reserved
+        let added = match pool.home {
+            Home::Device => reserved - pool.reserved,
+            Home::Managed | Home::Host => 0,
         };
         Ok(Growth {
             device: pool.device,
-            managed: pool.managed,
+            home: pool.home,
             used,
             reserved,
             added,

@@ -106,6 +106,15 @@ impl State {
         Ok(function)
     }
 
+    /// The address under which a program registered a kernel.
+    pub(crate) fn registered_address(&self, function: usize) -> Result<usize, Code> {
+        let mut functions = self.registered.functions.iter();
+        let found = functions.find(|(_, it)| **it == function);
+        found
+            .map(|((address, _), _)| *address)
+            .ok_or(Code::INVALID_DEVICE_FUNCTION)
+    }
+
     /// The address and the size of the variable that a program registered under an address.
     pub(crate) fn registered_variable(
         &mut self,

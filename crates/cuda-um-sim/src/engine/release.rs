@@ -31,6 +31,9 @@ impl State {
         if self.graphs.is_capturing(stream)? {
             return self.capture_free(stream, base);
         }
+        if self.free_of_graph(base)? {
+            return Ok(());
+        }
         let number = self.handles.fresh();
         self.memory.freeable(base)?.freeing = Some(number);
         self.now += self.machine.cost.pool_alloc;

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) graphs: Graphs,
     pub(crate) modules: Modules,
     pub(crate) registered: Registered,
+    /// Barriers of grids, by device and stream.
+    pub(super) workspaces: HashMap<(usize, usize), usize>,
     pub(crate) links: HashMap<usize, Linked>,
     pub(crate) records: Records,
     pub(crate) calls: CallLog,
@@ -59,6 +61,7 @@ impl State {
             events: Events::new(handles.clone()),
             graphs: Graphs::new(handles.clone()),
             registered: Registered::new(handles.clone()),
+            workspaces: HashMap::new(),
             links: HashMap::new(),
             modules: Modules::new(machine.clone(), handles.clone(), misuse.clone()),
             records: Records::default(),

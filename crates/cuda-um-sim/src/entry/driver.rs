@@ -1,24 +1,13 @@
 //! Functions of the driver: modules, launches, memset of wider elements.
 
-use super::graph::set_kernel_node;
 use super::guard::{entry_points, with_state, with_work_stream};
 use super::pointer::{Arguments, Array, Image, JitOptions, Out, Packed, Text};
 use crate::engine::{Code, Core, Function, LaunchShape, ModuleImage, Parameter, take_detail};
-use cuda_um_sys::{CUDA_KERNEL_NODE_PARAMS_v1, DeclaredArgument};
-use std::ffi::CStr;
+use cuda_um_sys::DeclaredArgument;
 use std::sync::Arc;
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MAX_DYNAMIC_SHARED: i32 = 8;
-
-/// Reads a file. Names of files are bytes on Linux.
-pub(super) fn read(path: &CStr) -> std::io::Result<Vec<u8>> {
-    #[cfg(unix)]
-    let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.to_bytes());
-    #[cfg(not(unix))]
-    let path = path.to_string_lossy().into_owned();
-    std::fs::read(path)
-}
 
 fn load(core: &Arc<Core>, module: Out<usize>, image: &[u8]) -> Result<(), Code> {
     core.call_unsafe()?;
@@ -66,6 +55,20 @@ pub(super) struct LaunchConfig {
     stream: usize,
     attributes: Array<LaunchAttribute>,
     count: u32,
+}
+
+/// The arguments of a launch, which are given in one of two ways.
+pub(super) fn arguments(
+    function: &Function,
+    parameters: &Arguments,
+    extra: &Packed,
+) -> Result<Vec<Parameter>, Code> {
+    if extra.is_null() {
+        return parameters.copy(&function.parameter_sizes(), &[]);
+    }
+    let places = function.program.parameters().iter();
+    let places = places.map(|place| (place.offset, place.bytes));
+    extra.copy(&places.collect::<Vec<_>>())
 }
 
 pub(super) fn shape(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> LaunchShape {
@@ -122,7 +125,7 @@ entry_points! { Driver;
     }
 
     fn cuModuleLoad(core, module: Out<usize>, path: Text) {
-        let image = read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
+        let image = std::fs::read(path.path()?).map_err(|_| Code::FILE_NOT_FOUND)?;
         load(core, module, &image)
     }
 
@@ -165,6 +168,10 @@ entry_points! { Driver;
     fn cuFuncSetAttribute(core, function: usize, attribute: i32, value: i32) {
         let state = core.state.lock();
         let function = state.modules.function(function)?;
+        // The preferred carve-out of shared memory is a hint, and -1 is its default.
+        if attribute == 9 && (-1..=100).contains(&value) {
+            return Ok(());
+        }
         let value = u32::try_from(value).map_err(|_| Code::INVALID_VALUE)?;
         let most = core.machine.profile.shared_bytes_per_block_optin;
         match attribute {
@@ -172,8 +179,6 @@ entry_points! { Driver;
                 *function.dynamic_shared.lock() = value;
                 Ok(())
             }
-            // The preferred carve-out of shared memory is a hint.
-            9 => Ok(()),
             _ => Err(Code::INVALID_VALUE),
         }
     }
@@ -203,18 +208,27 @@ entry_points! { Driver;
         bodies::cuOccupancyMaxActiveBlocksPerMultiprocessor(core, blocks, function, threads, dynamic_shared)
     }
 
+    // The largest blocks, which fill the device.
+    fn cuOccupancyMaxPotentialBlockSize(
+        core, grid: Out<i32>, block: Out<i32>, function: usize, shared_of: usize, dynamic_shared: usize, limit: i32,
+    ) {
+        // A function of the program for the shared memory of each size of block.
+        if shared_of != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let most = core.state.lock().modules.function(function)?.program.max_threads().unwrap_or(1024) as i32;
+        let threads = if limit > 0 { most.min(limit) } else { most };
+        bodies::cuOccupancyMaxActiveBlocksPerMultiprocessor(core, grid, function, threads, dynamic_shared)?;
+        grid.put(grid.get()? * core.machine.profile.multiprocessors as i32)?;
+        block.put(threads)
+    }
+
     fn cuLaunchKernel(
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments, extra: Packed,
     ) {
         let shape = shape([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes);
-        launch(core, function, shape, stream, |function| match extra.is_null() {
-            true => parameters.copy(&function.parameter_sizes(), &[]),
-            false => {
-                let places = function.program.parameters().iter();
-                extra.copy(&places.map(|place| (place.offset, place.bytes)).collect::<Vec<_>>())
-            }
-        })
+        launch(core, function, shape, stream, |function| arguments(function, &parameters, &extra))
     }
 
     fn cuLaunchKernelEx(core, config: Out<LaunchConfig>, function: usize, parameters: Arguments, extra: Packed) {
@@ -245,11 +259,6 @@ entry_points! { Driver;
             let sizes = function.parameter_sizes();
             parameters.copy(&sizes, &declared.to_vec(sizes.len())?)
         })
-    }
-
-    // The struct of `_v2` begins with that of the first version.
-    fn cuGraphExecKernelNodeSetParams(core, exec: usize, node: usize, params: Out<CUDA_KERNEL_NODE_PARAMS_v1>) {
-        set_kernel_node(core, exec, node, params)
     }
 
     fn cuLaunchCooperativeKernel(

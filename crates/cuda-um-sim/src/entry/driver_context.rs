@@ -129,8 +129,9 @@ entry_points! { Inquiry;
         if count == 0 { create(core, context, flags, device) } else { Err(Code::NOT_SUPPORTED) }
     }
 
-    fn cuCtxCreate_v4(core, context: Out<usize>, params: usize, flags: u32, device: i32) {
-        if params == 0 { create(core, context, flags, device) } else { Err(Code::NOT_SUPPORTED) }
+    fn cuCtxCreate_v4(core, context: Out<usize>, params: Out<[usize; 3]>, flags: u32, device: i32) {
+        let is_plain = params.is_null() || params.get()? == [0; 3];
+        if is_plain { create(core, context, flags, device) } else { Err(Code::NOT_SUPPORTED) }
     }
 
     fn cuCtxDestroy_v2(core, context: usize) {

@@ -1,8 +1,9 @@
 //! Functions of the driver for memory that differ from the runtime's: no allocation of 0 bytes, and a function for each direction of a copy.
 
 use super::guard::{Outcome, entry_points};
+use super::node_params::{driver_copy_2d, driver_copy_3d};
 use super::pointer::Out;
-use super::{memory, pool, transfer};
+use super::{memory, transfer};
 use crate::engine::Code;
 
 /// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`, `cudaMemcpyDeviceToDevice`, `cudaMemcpyDefault`.
@@ -11,7 +12,7 @@ const DEVICE_TO_HOST: u32 = 2;
 const DEVICE_TO_DEVICE: u32 = 3;
 const BY_ADDRESS: u32 = 4;
 
-/// The driver refuses an allocation of 0 bytes; the runtime returns null.
+/// The driver refuses most allocations of 0 bytes; the runtime returns null.
 fn not_empty(bytes: usize) -> Outcome {
     if bytes == 0 {
         Err(Code::INVALID_VALUE)
@@ -32,23 +33,12 @@ entry_points! { Driver;
     }
 
     fn cuMemAllocHost_v2(core, pointer: Out<usize>, bytes: usize) {
-        not_empty(bytes)?;
         memory::bodies::cudaHostAlloc(core, pointer, bytes, 0)
     }
 
     fn cuMemHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
         not_empty(bytes)?;
         memory::bodies::cudaHostAlloc(core, pointer, bytes, flags)
-    }
-
-    fn cuMemAllocAsync(core, pointer: Out<usize>, bytes: usize, stream: usize) {
-        not_empty(bytes)?;
-        pool::bodies::cudaMallocAsync(core, pointer, bytes, stream)
-    }
-
-    fn cuMemAllocFromPoolAsync(core, pointer: Out<usize>, bytes: usize, pool: usize, stream: usize) {
-        not_empty(bytes)?;
-        pool::bodies::cudaMallocFromPoolAsync(core, pointer, bytes, pool, stream)
     }
 
     fn cuMemcpy(core, to: usize, from: usize, bytes: usize) {
@@ -82,6 +72,16 @@ entry_points! { Driver;
     fn cuMemcpyDtoDAsync_v2(core, to: usize, from: usize, bytes: usize, stream: usize) {
         transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, DEVICE_TO_DEVICE, stream)
     }
+
+    fn cuMemcpy2D_v2(core, params: Out<u8>) { transfer::copy_rows(core, None, driver_copy_2d(params)?) }
+
+    fn cuMemcpy2DUnaligned_v2(core, params: Out<u8>) { transfer::copy_rows(core, None, driver_copy_2d(params)?) }
+
+    fn cuMemcpy2DAsync_v2(core, params: Out<u8>, stream: usize) { transfer::copy_rows(core, Some(stream), driver_copy_2d(params)?) }
+
+    fn cuMemcpy3D_v2(core, params: Out<u8>) { transfer::copy_rows(core, None, driver_copy_3d(params)?) }
+
+    fn cuMemcpy3DAsync_v2(core, params: Out<u8>, stream: usize) { transfer::copy_rows(core, Some(stream), driver_copy_3d(params)?) }
 
     fn cuMemcpyPeerAsync(core, to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize, stream: usize) {
         for context in [to_context, from_context] {

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use super::guard::{Entry, find};
 use super::{
-    driver, driver_context, driver_error, driver_memory, driver_pointer, driver_twin, library,
-    linker,
+    driver, driver_context, driver_error, driver_graph, driver_memory, driver_pointer, driver_twin,
+    library, linker,
 };
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
@@ -19,6 +19,7 @@ pub(super) const DRIVER: &[&[Entry]] = &[
     driver_pointer::ENTRIES,
     library::ENTRIES,
     linker::ENTRIES,
+    driver_graph::ENTRIES,
     driver_twin::ENTRIES,
 ];
 
@@ -50,10 +51,22 @@ pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
     find(DRIVER, slot, name).unwrap_or(std::ptr::null())
 }
 
+/// Functions of which the headers before CUDA 13 mean the first version.
+const FIRST: [&str; 9] = [
+    "cuMemPrefetchAsync",
+    "cuMemAdvise",
+    "cuGraphAddNode",
+    "cuGraphGetEdges",
+    "cuGraphNodeGetDependencies",
+    "cuGraphNodeGetDependentNodes",
+    "cuGraphAddDependencies",
+    "cuGraphRemoveDependencies",
+    "cuStreamUpdateCaptureDependencies",
+];
+
 /// The function that the headers of this version mean by a name; null if there is none.
 pub(super) fn latest_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
-    // The headers before CUDA 13 mean the first version of these, and the latest version of all others.
-    let first = ["cuMemPrefetchAsync", "cuMemAdvise"].contains(&name);
+    let first = FIRST.contains(&name);
     let is_13 = machine.cuda >= CudaVersion::V13_0;
     let latest = match name {
         "cuStreamGetCaptureInfo" if is_13 => {

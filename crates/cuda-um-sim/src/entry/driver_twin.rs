@@ -3,7 +3,7 @@
 use cuda_um_sys::{cudaGraphExecUpdateResultInfo, cudaMemLocation};
 
 use super::guard::driver_twins;
-use super::pointer::{Array, HostFunction, Out, UserData};
+use super::pointer::{Array, HostFunction, Out, Text, UserData};
 use super::pool::{AccessDescription, PoolProps};
 
 driver_twins! {
@@ -35,8 +35,65 @@ driver_twins! {
         stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>
     ) = graph::cudaStreamGetCaptureInfo_v3;
     fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) = graph::cudaThreadExchangeStreamCaptureMode;
-    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph::cudaGraphGetNodes;
-    fn cuGraphNodeGetType(node: usize, kind: Out<u32>) = graph::cudaGraphNodeGetType;
+    fn cuGraphCreate(graph: Out<usize>, flags: u32) = graph_node::cudaGraphCreate;
+    fn cuGraphAddEmptyNode(node: Out<usize>, graph: usize, after: Array<usize>, count: usize) = graph_node::cudaGraphAddEmptyNode;
+    fn cuGraphAddChildGraphNode(node: Out<usize>, graph: usize, after: Array<usize>, count: usize, child: usize)
+        = graph_node::cudaGraphAddChildGraphNode;
+    fn cuGraphAddEventRecordNode(node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize)
+        = graph_node::cudaGraphAddEventRecordNode;
+    fn cuGraphAddEventWaitNode(node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize)
+        = graph_node::cudaGraphAddEventWaitNode;
+    fn cuGraphAddMemFreeNode(node: Out<usize>, graph: usize, after: Array<usize>, count: usize, pointer: usize)
+        = graph_node::cudaGraphAddMemFreeNode;
+    fn cuGraphChildGraphNodeGetGraph(node: usize, graph: Out<usize>) = graph_node::cudaGraphChildGraphNodeGetGraph;
+    fn cuGraphEventWaitNodeGetEvent(node: usize, event: Out<usize>) = graph_node::cudaGraphEventWaitNodeGetEvent;
+    fn cuGraphEventRecordNodeGetEvent(node: usize, event: Out<usize>) = graph_node::cudaGraphEventRecordNodeGetEvent;
+    fn cuGraphMemFreeNodeGetParams(node: usize, pointer: Out<usize>) = graph_node::cudaGraphMemFreeNodeGetParams;
+    fn cuGraphEventWaitNodeSetEvent(node: usize, event: usize) = graph_node::cudaGraphEventWaitNodeSetEvent;
+    fn cuGraphEventRecordNodeSetEvent(node: usize, event: usize) = graph_node::cudaGraphEventRecordNodeSetEvent;
+    fn cuGraphExecEventWaitNodeSetEvent(exec: usize, node: usize, event: usize) = graph_node::cudaGraphExecEventWaitNodeSetEvent;
+    fn cuGraphExecEventRecordNodeSetEvent(exec: usize, node: usize, event: usize) = graph_node::cudaGraphExecEventRecordNodeSetEvent;
+    fn cuGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) = graph_node::cudaGraphExecChildGraphNodeSetParams;
+    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphGetNodes;
+    fn cuGraphGetRootNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphGetRootNodes;
+    fn cuGraphNodeGetType(node: usize, kind: Out<u32>) = graph_node::cudaGraphNodeGetType;
+    fn cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) = graph_node::cudaGraphGetEdges;
+    fn cuGraphGetEdges_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: Out<u64>, count: Out<usize>)
+        = graph_node::cudaGraphGetEdges_v2;
+    fn cuGraphNodeGetDependencies(node: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphNodeGetDependencies;
+    fn cuGraphNodeGetDependencies_v2(node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>)
+        = graph_node::cudaGraphNodeGetDependencies_v2;
+    fn cuGraphNodeGetDependentNodes(node: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphNodeGetDependentNodes;
+    fn cuGraphNodeGetDependentNodes_v2(node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>)
+        = graph_node::cudaGraphNodeGetDependentNodes_v2;
+    fn cuGraphAddDependencies(graph: usize, from: Array<usize>, to: Array<usize>, count: usize) = graph_node::cudaGraphAddDependencies;
+    fn cuGraphAddDependencies_v2(graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize)
+        = graph_node::cudaGraphAddDependencies_v2;
+    fn cuGraphRemoveDependencies(graph: usize, from: Array<usize>, to: Array<usize>, count: usize)
+        = graph_node::cudaGraphRemoveDependencies;
+    fn cuGraphRemoveDependencies_v2(graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize)
+        = graph_node::cudaGraphRemoveDependencies_v2;
+    fn cuGraphDestroyNode(node: usize) = graph_node::cudaGraphDestroyNode;
+    fn cuGraphClone(copy: Out<usize>, graph: usize) = graph_node::cudaGraphClone;
+    fn cuGraphNodeFindInClone(found: Out<usize>, node: usize, copy: usize) = graph_node::cudaGraphNodeFindInClone;
+    fn cuGraphDebugDotPrint(graph: usize, path: Text, flags: u32) = graph_node::cudaGraphDebugDotPrint;
+    fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) = graph_node::cudaDeviceGetGraphMemAttribute;
+    fn cuDeviceSetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) = graph_node::cudaDeviceSetGraphMemAttribute;
+    fn cuDeviceGraphMemTrim(device: i32) = graph_node::cudaDeviceGraphMemTrim;
+    fn cuUserObjectCreate(object: Out<usize>, data: UserData, destroy: HostFunction, count: u32, flags: u32) = user_object::cudaUserObjectCreate;
+    fn cuUserObjectRetain(object: usize, count: u32) = user_object::cudaUserObjectRetain;
+    fn cuUserObjectRelease(object: usize, count: u32) = user_object::cudaUserObjectRelease;
+    fn cuGraphRetainUserObject(graph: usize, object: usize, count: u32, flags: u32) = user_object::cudaGraphRetainUserObject;
+    fn cuGraphReleaseUserObject(graph: usize, object: usize, count: u32) = user_object::cudaGraphReleaseUserObject;
+    fn cuGraphUpload(exec: usize, stream: usize) = graph::cudaGraphUpload;
+    fn cuGraphInstantiateWithParams(exec: Out<usize>, graph: usize, params: Out<[u64; 4]>) = graph::cudaGraphInstantiateWithParams;
+    fn cuGraphExecGetFlags(exec: usize, flags: Out<u64>) = graph::cudaGraphExecGetFlags;
+    fn cuStreamBeginCaptureToGraph(stream: usize, graph: usize, after: Array<usize>, edges: Array<u8>, count: usize, mode: u32)
+        = graph::cudaStreamBeginCaptureToGraph;
+    fn cuStreamUpdateCaptureDependencies(stream: usize, nodes: Array<usize>, count: usize, flags: u32)
+        = graph::cudaStreamUpdateCaptureDependencies;
+    fn cuStreamUpdateCaptureDependencies_v2(stream: usize, nodes: Array<usize>, edges: Array<u8>, count: usize, flags: u32)
+        = graph::cudaStreamUpdateCaptureDependencies_v2;
     fn cuGraphExecUpdate_v2(exec: usize, graph: usize, info: Out<cudaGraphExecUpdateResultInfo>) = graph::cudaGraphExecUpdate_12;
     fn cuGraphDestroy(graph: usize) = graph::cudaGraphDestroy;
     fn cuGraphInstantiateWithFlags(exec: Out<usize>, graph: usize, flags: u64) = graph::cudaGraphInstantiateWithFlags;
@@ -62,6 +119,8 @@ driver_twins! {
     fn cuMemHostGetDevicePointer_v2(device_pointer: Out<usize>, pointer: usize, flags: u32) = memory::cudaHostGetDevicePointer;
     fn cuMemHostGetFlags(flags: Out<u32>, pointer: usize) = memory::cudaHostGetFlags;
 
+    fn cuMemAllocAsync(pointer: Out<usize>, bytes: usize, stream: usize) = pool::cudaMallocAsync;
+    fn cuMemAllocFromPoolAsync(pointer: Out<usize>, bytes: usize, pool: usize, stream: usize) = pool::cudaMallocFromPoolAsync;
     fn cuMemPoolCreate(pool: Out<usize>, props: Out<PoolProps>) = pool::cudaMemPoolCreate;
     fn cuMemPoolDestroy(pool: usize) = pool::cudaMemPoolDestroy;
     fn cuMemPoolTrimTo(pool: usize, keep: usize) = pool::cudaMemPoolTrimTo;

@@ -1,15 +1,10 @@
 //! Stream capture and graphs.
 
-use cuda_um_sys::{
-    CUDA_KERNEL_NODE_PARAMS_v1, cudaConditionalNodeParams, cudaGraphExecUpdateResultInfo,
-    cudaMemsetParams,
-};
+use cuda_um_sys::cudaGraphExecUpdateResultInfo;
 
-use super::guard::{entry_points, with_any_stream, with_state, with_work_stream};
-use super::pointer::{Arguments, Array, Out};
-use crate::engine::{
-    CaptureInfo, CaptureMode, Code, Core, Direction, LaunchShape, ThreadState, UpdateFailure,
-};
+use super::guard::{entry_points, with_any_stream, with_work_stream};
+use super::pointer::{Array, Out};
+use crate::engine::{CaptureInfo, CaptureMode, Code, Core, ThreadState, UpdateFailure};
 use std::sync::Arc;
 
 /// The state of a stream's capture. The legacy stream has none, and cannot be used while a blocking stream is capturing.
@@ -56,8 +51,8 @@ entry_points! { Runtime;
     }
 
     fn cudaStreamEndCapture(core, stream: usize, graph: Out<usize>) {
-        graph.put(0)?;
-        graph.put(with_any_stream(core, stream, |state, stream| state.end_capture(stream))?)
+        put(graph, 0)?;
+        put(graph, with_any_stream(core, stream, |state, stream| state.end_capture(stream))?)
     }
 
     fn cudaStreamIsCapturing(core, stream: usize, status: Out<u32>) { status.put(info(core, stream)?.status) }
@@ -73,11 +68,10 @@ entry_points! { Runtime;
         put(count, info.after.1)
     }
 
-    // No edge has data here.
     fn cudaStreamGetCaptureInfo_v3(
         core, stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>,
     ) {
-        put(edges, 0)?;
+        put(edges, info(core, stream)?.edges)?;
         bodies::cudaStreamGetCaptureInfo_v2(core, stream, status, id, graph, nodes, count)
     }
 
@@ -93,31 +87,8 @@ entry_points! { Runtime;
         mode.put(old as u32)
     }
 
-    fn cudaGraphConditionalHandleCreate(core, handle: Out<u64>, graph: usize, _default: u32, flags: u32) {
-        handle.put(core.state.lock().graphs.create_condition(graph, flags)?)
-    }
-
-    // Only nodes with a condition, and no edge has data.
-    fn cudaGraphAddNode_v2 as "cudaGraphAddNode" (
-        core, node: Out<usize>, graph: usize, after: Array<usize>, edges: Array<u8>, count: usize, params: Out<(u64, u64)>,
-    ) {
-        /// `cudaGraphNodeTypeConditional`, in a struct with two words before its union.
-        const CONDITIONAL: u32 = 13;
-        let condition = params.after().cast::<cudaConditionalNodeParams>();
-        if params.cast::<u32>().get()? != CONDITIONAL || !edges.is_null() {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        let mut given = condition.get()?;
-        if given.type_.0 > 1 || given.size != 1 {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        let (after, repeats) = (after.to_vec(count)?, given.type_.0 == 1);
-        let (added, body) = with_state(core, |state, device| {
-            state.graphs.add_condition((graph, device), after, given.handle, repeats)
-        })?;
-        given.phGraph_out = std::ptr::with_exposed_provenance_mut(body);
-        condition.put(given)?;
-        node.put(added)
+    fn cudaStreamUpdateCaptureDependencies(core, stream: usize, nodes: Array<usize>, count: usize, flags: u32) {
+        bodies::cudaStreamUpdateCaptureDependencies_v2(core, stream, nodes, Array::at(0), count, flags)
     }
 
     fn cudaStreamUpdateCaptureDependencies_v2 as "cudaStreamUpdateCaptureDependencies" (
@@ -125,7 +96,8 @@ entry_points! { Runtime;
     ) {
         /// `cudaStreamSetCaptureDependencies`: to add some is not simulated.
         const SET: u32 = 1;
-        if flags != SET || !edges.is_null() {
+        let _ = edges;
+        if flags != SET {
             return Err(Code::NOT_SUPPORTED);
         }
         let nodes = nodes.to_vec(count)?;
@@ -143,20 +115,6 @@ entry_points! { Runtime;
     }
 
     fn cudaGraphDestroy(core, graph: usize) { core.state.lock().destroy_graph(graph) }
-
-    fn cudaGraphGetNodes(core, graph: usize, nodes: Out<usize>, count: Out<usize>) {
-        let found = core.state.lock().graphs.nodes(graph)?;
-        if nodes.is_null() {
-            return count.put(found.len());
-        }
-        let room = count.get()?;
-        // Places beyond the last node are null.
-        let padded = found.iter().copied().chain(std::iter::repeat(0));
-        padded.take(room).enumerate().try_for_each(|(index, node)| nodes.put_at(index, node))?;
-        count.put(room.min(found.len()))
-    }
-
-    fn cudaGraphNodeGetType(core, node: usize, kind: Out<u32>) { kind.put(core.state.lock().graphs.kind_of(node)?) }
 
     fn cudaGraphInstantiateWithFlags(core, exec: Out<usize>, graph: usize, flags: u64) {
         if exec.is_null() {
@@ -178,6 +136,23 @@ entry_points! { Runtime;
         })
     }
 
+    // Nothing has to be moved to the device.
+    fn cudaGraphUpload(core, exec: usize, stream: usize) {
+        with_any_stream(core, stream, |state, _| state.exec_flags(exec).map(drop))
+    }
+
+    // Flags, a stream for the upload, and answers: the node that failed, and the result.
+    fn cudaGraphInstantiateWithParams(core, exec: Out<usize>, graph: usize, params: Out<[u64; 4]>) {
+        /// `cudaGraphInstantiateError`.
+        const FAILED: u64 = 1;
+        let [flags, upload, ..] = params.get()?;
+        let made = bodies::cudaGraphInstantiateWithFlags(core, exec, graph, flags);
+        params.put([flags, upload, 0, if made.is_ok() { 0 } else { FAILED }])?;
+        made
+    }
+
+    fn cudaGraphExecGetFlags(core, exec: usize, flags: Out<u64>) { flags.put(core.state.lock().exec_flags(exec)?) }
+
     fn cudaGraphExecDestroy(core, exec: usize) { core.state.lock().destroy_exec(exec) }
 
     fn cudaGraphExecUpdate(core, exec: usize, graph: usize, node: Out<usize>, result: Out<u32>) {
@@ -196,48 +171,4 @@ entry_points! { Runtime;
         })?;
         outcome
     }
-
-    fn cudaGraphExecMemsetNodeSetParams(core, exec: usize, node: usize, params: Out<cudaMemsetParams>) {
-        let params = params.get()?;
-        // Captured memsets have one row.
-        if params.height > 1 {
-            return Err(Code::INVALID_VALUE);
-        }
-        let size = (params.width, params.elementSize as usize);
-        core.state.lock().set_memset_node((exec, node), params.dst as usize, params.value, size)
-    }
-
-    fn cudaGraphExecMemcpyNodeSetParams1D(core, exec: usize, node: usize, to: usize, from: usize, bytes: usize, direction: u32) {
-        let direction = Direction::from_raw(direction)?;
-        core.state.lock().set_memcpy_node((exec, node), to, from, bytes, direction)
-    }
-}
-
-/// `cuGraphExecKernelNodeSetParams`, for the table of the driver's functions.
-pub(super) fn set_kernel_node(
-    core: &Arc<Core>,
-    exec: usize,
-    node: usize,
-    params: Out<CUDA_KERNEL_NODE_PARAMS_v1>,
-) -> Result<(), Code> {
-    let params = params.get()?;
-    if !params.extra.is_null() {
-        return Err(Code::NOT_SUPPORTED);
-    }
-    let function = core
-        .state
-        .lock()
-        .modules
-        .function(params.func as usize)?
-        .clone();
-    let parameters = Arguments::of(params.kernelParams).copy(&function.parameter_sizes(), &[])?;
-    let shape = LaunchShape {
-        grid: [params.gridDimX, params.gridDimY, params.gridDimZ],
-        block: [params.blockDimX, params.blockDimY, params.blockDimZ],
-        shared_bytes: params.sharedMemBytes,
-        cooperative: false,
-    };
-    core.state
-        .lock()
-        .set_kernel_node((exec, node), &function, shape, parameters)
 }

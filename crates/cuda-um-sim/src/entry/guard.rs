@@ -68,7 +68,11 @@ pub(crate) fn enter(slot: usize, name: &'static str, level: Level, call: Body<'_
         at,
     });
     let waiting = state.records.activity.waiting();
+    let unused = state.graphs.unused_objects();
     drop(state);
+    for object in unused {
+        contain(|| (object.run)());
+    }
     deliver_many(&core, waiting);
     send_events();
     code.0

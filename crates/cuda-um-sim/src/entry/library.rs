@@ -32,6 +32,14 @@ entry_points! { Driver;
         if known { module.put(library) } else { Err(Code::INVALID_RESOURCE_HANDLE) }
     }
 
+    fn cuLibraryGetGlobal(core, address: Out<usize>, bytes: Out<usize>, library: usize, name: Text) {
+        driver::cuModuleGetGlobal_v2(core, address, bytes, library, name)
+    }
+
+    fn cuLibraryGetManaged(core, address: Out<usize>, bytes: Out<usize>, library: usize, name: Text) {
+        driver::cuModuleGetGlobal_v2(core, address, bytes, library, name)
+    }
+
     fn cuKernelGetFunction(core, function: Out<usize>, kernel: usize) {
         core.state.lock().modules.function(kernel)?;
         function.put(kernel)

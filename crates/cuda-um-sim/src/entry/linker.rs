@@ -1,6 +1,5 @@
 //! The linker of the driver. What it links is PTX, so its result is the text of all parts, which the loader takes as it takes PTX.
 
-use super::driver::read;
 use super::guard::entry_points;
 use super::pointer::{Array, JitOptions, Out, Text};
 use crate::engine::{Code, Linked};
@@ -29,7 +28,7 @@ entry_points! { Driver;
 
     fn cuLinkAddFile_v2(core, link: usize, kind: u32, path: Text, count: u32, options: JitOptions, values: Out<usize>) {
         let _ = (count, options, values);
-        let data = read(path.get()?).map_err(|_| Code::FILE_NOT_FOUND)?;
+        let data = std::fs::read(path.path()?).map_err(|_| Code::FILE_NOT_FOUND)?;
         let mut state = core.state.lock();
         let linked = state.links.get_mut(&link).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
         linked.add(kind == PTX, data)

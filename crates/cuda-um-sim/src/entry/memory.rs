@@ -12,6 +12,15 @@ const ATTACH_SINGLE: u32 = 4;
 /// Portable, mapped, write-combined.
 const HOST_ALLOC_FLAGS: u32 = 7;
 
+/// `cudaExtent`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Extent {
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
 entry_points! { Runtime;
     fn cudaMallocManaged(core, pointer: Out<usize>, bytes: usize, flags: u32) {
         core.call_unsafe()?;
@@ -46,6 +55,14 @@ entry_points! { Runtime;
         let bytes = row.checked_mul(height).ok_or(Code::MEMORY_ALLOCATION)?;
         bodies::cudaMalloc(core, pointer, bytes)?;
         pitch.put(row)
+    }
+
+    // Pointer, pitch, width and height; the width, height and depth that are asked for.
+    fn cudaMalloc3D(core, pitched: Out<[usize; 4]>, extent: Extent) {
+        let (mut pointer, mut pitch) = (0, 0);
+        let rows = extent.height.checked_mul(extent.depth).ok_or(Code::MEMORY_ALLOCATION)?;
+        bodies::cudaMallocPitch(core, Out::of(&mut pointer), Out::of(&mut pitch), extent.width, rows)?;
+        pitched.put([pointer, pitch, extent.width, extent.height])
     }
 
     fn cudaHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {

@@ -8,6 +8,7 @@ mod device;
 mod driver;
 mod driver_context;
 mod driver_error;
+mod driver_graph;
 mod driver_memory;
 mod driver_pointer;
 mod driver_symbol;
@@ -15,6 +16,7 @@ mod driver_twin;
 mod error;
 mod event;
 mod graph;
+mod graph_node;
 mod guard;
 mod in_call;
 mod library;
@@ -22,6 +24,7 @@ mod linker;
 mod managed;
 mod memory;
 mod names;
+mod node_params;
 mod pointer;
 mod pool;
 mod proc_address;
@@ -31,6 +34,7 @@ mod registered;
 mod release;
 mod stream;
 mod transfer;
+mod user_object;
 
 pub(crate) use client::forget_client as forget_cupti_client;
 pub(crate) use cupti::symbol as cupti_symbol;
@@ -53,6 +57,8 @@ const RUNTIME: &[&[Entry]] = &[
     stream::ENTRIES,
     event::ENTRIES,
     graph::ENTRIES,
+    graph_node::ENTRIES,
+    user_object::ENTRIES,
     pool::ENTRIES,
     properties::ENTRIES,
     registered::ENTRIES,
@@ -72,10 +78,22 @@ pub(crate) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
         .unwrap_or_else(|| driver_symbol::driver_symbol(slot, machine, name))
 }
 
+/// Functions that have an argument for the data of edges from CUDA 13 on, and under the name `_v2` before.
+const EDGES: [&str; 7] = [
+    "cudaGraphAddNode",
+    "cudaGraphGetEdges",
+    "cudaGraphNodeGetDependencies",
+    "cudaGraphNodeGetDependentNodes",
+    "cudaGraphAddDependencies",
+    "cudaGraphRemoveDependencies",
+    "cudaStreamUpdateCaptureDependencies",
+];
+
 /// A symbol of the simulated runtime library; null if that version does not have it.
 pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {
     use CudaVersion::{V12_2, V12_9, V13_0, V13_4};
     let from = |version: CudaVersion| cuda >= version;
+    let has_edges = EDGES.contains(&name.strip_suffix("_v2").unwrap_or(name));
     let present = match name {
         "cudaMemPrefetchAsync_v2" | "cudaMemAdvise_v2" => from(V12_2) && !from(V13_0),
         "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {
@@ -85,9 +103,8 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaGraphInstantiate" => from(V12_2),
         "cudaGetDeviceProperties_v2" => from(V12_2) && !from(V13_0),
         "cudaStreamGetCaptureInfo_v2" => !from(V13_0),
-        "cudaStreamGetCaptureInfo_v3"
-        | "cudaGraphAddNode_v2"
-        | "cudaStreamUpdateCaptureDependencies_v2" => from(V12_9) && !from(V13_0),
+        "cudaStreamGetCaptureInfo_v3" => from(V12_9) && !from(V13_0),
+        name if has_edges && name.ends_with("_v2") => from(V12_9) && !from(V13_0),
         "cudaGraphConditionalHandleCreate" | "cudaStreamBeginCaptureToGraph" => from(V12_9),
         "cudaMemPrefetchBatchAsync"
         | "cudaMemDiscardBatchAsync"
@@ -103,11 +120,8 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaMemcpyBatchAsync" if from(V13_0) => "cudaMemcpyBatchAsync_13",
         "cudaGetDriverEntryPoint" if from(V12_2) => "cudaGetDriverEntryPoint_12",
         "cudaGraphExecUpdate" if from(V12_2) => "cudaGraphExecUpdate_12",
-        "cudaGraphAddNode" if from(V13_0) => "cudaGraphAddNode_v2",
-        "cudaStreamUpdateCaptureDependencies" if from(V13_0) => {
-            "cudaStreamUpdateCaptureDependencies_v2"
-        }
         "cudaStreamGetCaptureInfo" if from(V13_0) => "cudaStreamGetCaptureInfo_13",
+        name if has_edges && from(V13_0) => &format!("{name}_v2"),
         name => name,
     };
     if present && !name.ends_with("_12") {

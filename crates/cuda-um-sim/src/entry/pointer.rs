@@ -7,8 +7,11 @@
 
 use cuda_um_sys::DeclaredArgument;
 use std::ffi::{CStr, c_char, c_void};
+use std::path::PathBuf;
 
-use crate::engine::{Code, FAT_BINARY, FAT_BINARY_HEADER, FAT_BINARY_WRAPPER, NATIVE, Parameter};
+use crate::engine::{
+    Code, FAT_BINARY, FAT_BINARY_HEADER, FAT_BINARY_WRAPPER, HostWork, NATIVE, Parameter,
+};
 
 /// The address for a result; null is an invalid value.
 #[repr(transparent)]
@@ -23,6 +26,13 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T> Out<T> {
+    pub(crate) const NULL: Out<T> = Out(std::ptr::null_mut());
+
+    /// The address of a value of this crate.
+    pub(crate) fn of(value: &mut T) -> Out<T> {
+        Out(value)
+    }
+
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -72,6 +82,11 @@ impl<T> Out<T> {
 pub(crate) struct Array<T>(*const T);
 
 impl<T: Copy> Array<T> {
+    /// The array at an address.
+    pub(crate) fn at(address: usize) -> Array<T> {
+        Array(std::ptr::with_exposed_provenance(address))
+    }
+
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -104,6 +119,16 @@ impl Text {
         // the call, as this value does.
         Ok(unsafe { CStr::from_ptr(self.0) })
     }
+
+    /// The name of a file: bytes on Linux.
+    pub(crate) fn path(&self) -> Result<PathBuf, Code> {
+        let name = self.get()?;
+        #[cfg(unix)]
+        let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name.to_bytes());
+        #[cfg(not(unix))]
+        let path = name.to_string_lossy().into_owned();
+        Ok(path.into())
+    }
 }
 
 /// The image of a module: a text that ends with NUL, native code, or a fat binary.
@@ -132,13 +157,14 @@ impl Image {
 }
 
 /// Arguments of a launch: an array of pointers to each.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Arguments(*const *const u8);
 
 impl Arguments {
-    /// The arguments at the address that a struct of the caller has.
-    pub(crate) fn of(pointers: *mut *mut c_void) -> Arguments {
-        Arguments(pointers.cast_const().cast())
+    /// The arguments at an address.
+    pub(crate) fn at(address: usize) -> Arguments {
+        Arguments(std::ptr::with_exposed_provenance(address))
     }
 
     /// Copies the arguments, whose sizes the module declares, with the memory that the caller declares for each, if it does.
@@ -161,10 +187,13 @@ impl Arguments {
 }
 
 /// Arguments of a launch as one buffer: a list of keys and values.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Packed(*const usize);
 
 impl Packed {
+    pub(crate) const NONE: Packed = Packed(std::ptr::null());
+
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
     }
@@ -270,15 +299,15 @@ impl StreamCallback {
 }
 
 impl HostFunction {
-    pub(crate) fn is_null(self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Calls it.
-    pub(crate) fn call(self, data: UserData) {
-        if let Some(function) = self.0 {
-            // SAFETY: the caller of `cudaLaunchHostFunc` vouches that the function may be called once with this data.
+    /// Its call with an argument.
+    pub(crate) fn with(self, data: UserData) -> Result<HostWork, Code> {
+        let function = self.0.ok_or(Code::INVALID_VALUE)?;
+        let given = [function as usize, data.0 as usize];
+        let run = std::sync::Arc::new(move || {
+            let data = data;
+            // SAFETY: the caller of the function of CUDA vouches that the function may be called with this data.
             unsafe { function(data.0) };
-        }
+        });
+        Ok(HostWork { run, given })
     }
 }

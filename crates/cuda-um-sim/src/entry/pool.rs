@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cuda_um_sys::cudaMemLocation;
+use cuda_um_sys::{cudaMemLocation, cudaMemLocationType};
 
 use super::guard::{Outcome, entry_points, with_state, with_work_stream};
 use super::pointer::{Array, Out};
-use crate::engine::{Code, Core, Pool, PoolAttribute};
+use crate::engine::{Code, Core, Home, Pool, PoolAttribute, Pools, State};
 use crate::preset::CudaVersion;
 
 /// `cudaMemAllocationTypePinned` and, from 13.0, `cudaMemAllocationTypeManaged`.
@@ -32,6 +32,54 @@ pub(super) struct PoolProps {
 pub(super) struct AccessDescription {
     location: cudaMemLocation,
     flags: u32,
+}
+
+impl AccessDescription {
+    /// The device that it names.
+    pub(super) fn device(&self) -> Result<i32, Code> {
+        located_on(self.location)
+    }
+
+    /// The description of a device that reads and writes.
+    pub(super) fn bytes(device: usize) -> impl Iterator<Item = u8> {
+        [1, device as u32, 3].into_iter().flat_map(u32::to_ne_bytes)
+    }
+}
+
+impl PoolProps {
+    /// Whether its memory is managed, and the device that it is on first.
+    pub(super) fn place(&self) -> Result<(bool, i32), Code> {
+        match (self.kind, self.location.type_.0) {
+            (PINNED, _) => Ok((false, located_on(self.location)?)),
+            (MANAGED, 1) => Ok((true, self.location.id)),
+            (MANAGED, 0 | 2..=4) => Ok((true, 0)),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// The properties of a pool that is first on a device.
+    pub(super) fn of(managed: bool, device: usize) -> PoolProps {
+        PoolProps {
+            kind: if managed { MANAGED } else { PINNED },
+            handle_types: 0,
+            location: cudaMemLocation {
+                type_: cudaMemLocationType(1),
+                id: device as i32,
+            },
+            security: 0,
+            max_bytes: 0,
+            usage: 0,
+            reserved: [0; 54],
+        }
+    }
+}
+
+/// The device that a location names.
+fn located_on(location: cudaMemLocation) -> Result<i32, Code> {
+    match location.type_.0 {
+        1 => Ok(location.id),
+        _ => Err(Code::INVALID_VALUE),
+    }
 }
 
 fn supported(core: &Core) -> Outcome {
@@ -83,15 +131,38 @@ fn allocate(
     pointer.put(base)
 }
 
-/// The device of a location and kind that name a pool.
-fn located(core: &Core, location: Out<cudaMemLocation>, kind: u32) -> Result<usize, Code> {
+/// Passes the default pool and the current one of a location and kind to `use_it`.
+fn located(
+    core: &Core,
+    location: Out<cudaMemLocation>,
+    kind: u32,
+    use_it: impl FnOnce(&mut Pools, [&mut usize; 2]) -> Outcome,
+) -> Outcome {
     supported(core)?;
     let location = location.get()?;
-    if location.type_.0 != 1 || kind != PINNED {
-        // Managed default pools and host pools are not simulated: their properties were not measured.
-        return Err(Code::NOT_SUPPORTED);
+    let State { pools, devices, .. } = &mut *core.state.lock();
+    let on_device = match location.type_.0 {
+        1 => Some(devices.ordinal(location.id)?),
+        0 if kind == MANAGED => None,
+        2..=4 => None,
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    match (kind, on_device) {
+        (PINNED, Some(device)) => {
+            let device = &mut devices[device];
+            let mut default = device.default_pool;
+            use_it(pools, [&mut default, &mut device.pool])
+        }
+        (PINNED | MANAGED, _) if core.machine.batch_calls() => {
+            let place = (kind == MANAGED, location.type_.0, location.id);
+            let [mut default, mut current] = *pools.of_place(place);
+            use_it(pools, [&mut default, &mut current])?;
+            *pools.of_place(place) = [default, current];
+            Ok(())
+        }
+        (PINNED | MANAGED, _) => Err(Code::NOT_SUPPORTED),
+        _ => Err(Code::INVALID_VALUE),
     }
-    core.state.lock().devices.ordinal(location.id)
 }
 
 entry_points! { Runtime;
@@ -104,27 +175,28 @@ entry_points! { Runtime;
     fn cudaMemPoolCreate(core, pool: Out<usize>, props: Out<PoolProps>) {
         supported(core)?;
         let props = props.get()?;
-        let managed = match props.kind {
-            PINNED => false,
-            MANAGED if core.machine.cuda >= CudaVersion::V13_0 => true,
+        let home = match props.kind {
+            PINNED if props.location.type_.0 != 1 => Home::Host,
+            PINNED => Home::Device,
+            MANAGED if core.machine.cuda >= CudaVersion::V13_0 => Home::Managed,
             _ => return Err(Code::INVALID_VALUE),
         };
         let modern = core.machine.cuda >= CudaVersion::V12_2;
         let max_bytes = if modern { props.max_bytes } else { 0 };
-        if managed && !core.machine.batch_calls() {
+        if home != Home::Device && !core.machine.batch_calls() {
             return Err(Code::NOT_SUPPORTED);
         }
-        if managed && (props.handle_types != 0 || max_bytes != 0 || props.usage != 0) {
+        if home == Home::Managed && (props.handle_types != 0 || max_bytes != 0 || props.usage != 0) {
             return Err(Code::INVALID_VALUE);
         }
         with_state(core, |state, device| {
-            let device = match (props.location.type_.0, managed) {
+            let device = match (props.location.type_.0, home) {
                 (1, _) => state.devices.ordinal(props.location.id).map_err(|_| Code::INVALID_VALUE)?,
                 // A managed pool may have no preferred place.
-                (0 | 2..=4, true) => device,
+                (0, Home::Managed) | (2..=4, _) => device,
                 _ => return Err(Code::INVALID_VALUE),
             };
-            pool.put(state.pools.add(Pool::new(device, managed, max_bytes as u64)))
+            pool.put(state.pools.add(Pool::new(device, home, max_bytes as u64)))
         })
     }
 
@@ -209,22 +281,22 @@ entry_points! { Runtime;
     }
 
     fn cudaMemGetDefaultMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) {
-        let device = located(core, location, kind)?;
-        pool.put(core.state.lock().devices[device].default_pool)
+        located(core, location, kind, |_, [default, _]| pool.put(*default))
     }
 
     fn cudaMemGetMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) {
-        let device = located(core, location, kind)?;
-        pool.put(core.state.lock().devices[device].pool)
+        located(core, location, kind, |_, [_, current]| pool.put(*current))
     }
 
     fn cudaMemSetMemPool(core, location: Out<cudaMemLocation>, kind: u32, pool: usize) {
-        let device = located(core, location, kind)?;
-        let mut state = core.state.lock();
-        if state.pools.get(pool)?.device != device {
-            return Err(Code::INVALID_VALUE);
-        }
-        state.devices[device].pool = pool;
-        Ok(())
+        located(core, location, kind, |pools, [default, current]| {
+            let (device, home) = pools.get(*default).map(|pool| (pool.device, pool.home))?;
+            let given = pools.get(pool)?;
+            if (given.device, given.home) != (device, home) {
+                return Err(Code::INVALID_VALUE);
+            }
+            *current = pool;
+            Ok(())
+        })
     }
 }

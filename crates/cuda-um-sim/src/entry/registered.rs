@@ -39,7 +39,7 @@ thread_local! {
 }
 
 /// The function of the driver for a kernel that the program names by an address.
-fn function(core: &Arc<Core>, address: usize) -> Result<usize, Code> {
+pub(super) fn function(core: &Arc<Core>, address: usize) -> Result<usize, Code> {
     with_state(core, |state, device| {
         state.registered_kernel(device, address)
     })

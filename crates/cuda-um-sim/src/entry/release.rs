@@ -7,7 +7,7 @@ entry_points! { Release;
     fn cudaFree(core, pointer: usize) {
         core.state.lock().refuse_if_poisoned(pointer)?;
         core.call_unsafe()?;
-        if pointer == 0 {
+        if pointer == 0 || core.state.lock().free_of_graph(pointer)? {
             return Ok(());
         }
         {

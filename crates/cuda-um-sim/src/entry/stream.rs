@@ -2,7 +2,7 @@
 
 use super::guard::{entry_points, with_any_stream, with_state, with_stream, with_work_stream};
 use super::pointer::{HostFunction, Out, StreamCallback, UserData};
-use crate::engine::{Code, StreamKind};
+use crate::engine::{Code, HostWork, StreamKind};
 
 /// `cudaEventWaitExternal` and `cudaEventRecordExternal`.
 pub(super) const EXTERNAL: u32 = 1;
@@ -57,7 +57,10 @@ entry_points! { Runtime;
         if stream <= 2 {
             return Err(Code::INVALID_RESOURCE_HANDLE);
         }
-        with_stream(core, stream, |state, _| state.streams.destroy(stream))
+        with_any_stream(core, stream, |state, found| {
+            state.graphs.use_destroyed(found)?;
+            state.streams.destroy(stream)
+        })
     }
 
     fn cudaStreamSynchronize(core, stream: usize) {
@@ -97,22 +100,17 @@ entry_points! { Runtime;
             if callback.is_null() || flags != 0 {
                 return Err(Code::INVALID_VALUE);
             }
-            state.call_host(core, stream, std::sync::Arc::new(move || {
+            let run = std::sync::Arc::new(move || {
                 let data = data;
                 callback.call(given, data);
-            }))
+            });
+            state.call_host(core, stream, HostWork { run, given: [0; 2] })
         })
     }
 
     fn cudaLaunchHostFunc(core, stream: usize, function: HostFunction, data: UserData) {
         with_work_stream(core, stream, |state, stream| {
-            if function.is_null() {
-                return Err(Code::INVALID_VALUE);
-            }
-            state.call_host(core, stream, std::sync::Arc::new(move || {
-                let data = data;
-                function.call(data);
-            }))
+            state.call_host(core, stream, function.with(data)?)
         })
     }
 }

@@ -1,8 +1,9 @@
 //! Copies and memset.
 
 use super::guard::{entry_points, with_state, with_work_stream};
+use super::node_params::copy_3d;
 use super::pointer::{Array, Out};
-use crate::engine::{Code, Core, Direction};
+use crate::engine::{Code, Core, Direction, NodeParams, Pitched, Plane};
 use std::sync::Arc;
 
 /// The default stream, which synchronous calls use.
@@ -79,16 +80,56 @@ fn batch(
     Ok(())
 }
 
-/// The rows of a copy or a memset in two dimensions, each of which is a copy of its own here.
-fn rows(width: usize, height: usize, pitches: &[usize]) -> Result<std::ops::Range<usize>, Code> {
-    let all = if width == 0 { 0 } else { height };
-    match pitches
-        .iter()
-        .all(|pitch| *pitch >= width && pitch.checked_mul(height).is_some())
-    {
-        true => Ok(0..all),
+/// The rows of a memset in two dimensions, each of which is a memset of its own here.
+fn rows(width: usize, height: usize, pitch: usize) -> Result<std::ops::Range<usize>, Code> {
+    match pitch >= width && pitch.checked_mul(height).is_some() {
+        true => Ok(0..if width == 0 { 0 } else { height }),
         false => Err(Code::INVALID_PITCH_VALUE),
     }
+}
+
+/// A copy in two dimensions.
+fn rectangle(
+    (to, to_pitch): (usize, usize),
+    (from, from_pitch): (usize, usize),
+    (width, height): (usize, usize),
+    direction: u32,
+) -> Result<Pitched, Code> {
+    let plane = |address, pitch| Plane {
+        address,
+        pitch,
+        height,
+    };
+    if to_pitch < width || from_pitch < width {
+        return Err(Code::INVALID_PITCH_VALUE);
+    }
+    Ok(Pitched {
+        to: plane(to, to_pitch),
+        from: plane(from, from_pitch),
+        extent: [width, height, 1],
+        direction: Direction::from_raw(direction)?,
+    })
+}
+
+/// Copies rows: one node of a capture, otherwise one copy after the other. Without a stream the call waits for them.
+pub(super) fn copy_rows(core: &Arc<Core>, stream: Option<usize>, all: Pitched) -> Result<(), Code> {
+    if let Some(stream) = stream {
+        let captured = with_work_stream(core, stream, |state, stream| {
+            match state.graphs.is_capturing(stream)? {
+                true => state
+                    .capture_params(stream, NodeParams::Copy(all))
+                    .map(|()| true),
+                false => Ok(false),
+            }
+        })?;
+        if captured {
+            return Ok(());
+        }
+    }
+    let (direction, on) = (all.direction as u32, stream.unwrap_or(DEFAULT_STREAM));
+    all.parts()?.into_iter().try_for_each(|(to, from, bytes)| {
+        copy(core, on, to, from, bytes, direction, stream.is_none())
+    })
 }
 
 entry_points! { Runtime;
@@ -101,25 +142,25 @@ entry_points! { Runtime;
     }
 
     fn cudaMemcpy2D(core, to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, direction: u32) {
-        rows(width, height, &[to_pitch, from_pitch])?.try_for_each(|row| {
-            bodies::cudaMemcpy(core, to + row * to_pitch, from + row * from_pitch, width, direction)
-        })
+        copy_rows(core, None, rectangle((to, to_pitch), (from, from_pitch), (width, height), direction)?)
     }
 
     fn cudaMemcpy2DAsync(
         core, to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, direction: u32, stream: usize,
     ) {
-        rows(width, height, &[to_pitch, from_pitch])?.try_for_each(|row| {
-            bodies::cudaMemcpyAsync(core, to + row * to_pitch, from + row * from_pitch, width, direction, stream)
-        })
+        copy_rows(core, Some(stream), rectangle((to, to_pitch), (from, from_pitch), (width, height), direction)?)
     }
 
+    fn cudaMemcpy3D(core, params: Out<u8>) { copy_rows(core, None, copy_3d(params)?) }
+
+    fn cudaMemcpy3DAsync(core, params: Out<u8>, stream: usize) { copy_rows(core, Some(stream), copy_3d(params)?) }
+
     fn cudaMemset2D(core, to: usize, pitch: usize, value: i32, width: usize, height: usize) {
-        rows(width, height, &[pitch])?.try_for_each(|row| bodies::cudaMemset(core, to + row * pitch, value, width))
+        rows(width, height, pitch)?.try_for_each(|row| bodies::cudaMemset(core, to + row * pitch, value, width))
     }
 
     fn cudaMemset2DAsync(core, to: usize, pitch: usize, value: i32, width: usize, height: usize, stream: usize) {
-        rows(width, height, &[pitch])?.try_for_each(|row| bodies::cudaMemsetAsync(core, to + row * pitch, value, width, stream))
+        rows(width, height, pitch)?.try_for_each(|row| bodies::cudaMemsetAsync(core, to + row * pitch, value, width, stream))
     }
 
     fn cudaMemcpyPeer(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize) {

@@ -77,3 +77,45 @@ fn memset_of_managed_memory_faults_like_a_kernel() {
         (MIB as u64, MIB as u64)
     );
 }
+
+#[test]
+fn rows_and_layers_are_copied() {
+    let cuda = h200();
+    // Pointer, pitch, width and height.
+    let mut pitched = [0_usize; 4];
+    let code =
+        driver!(cuda, cudaMalloc3D(&mut pitched => *mut [usize; 4], [4, 2, 2] => [usize; 3]));
+    assert_eq!(
+        (code, pitched[1] >= 4, pitched[2..] == [4, 2]),
+        (0, true, true)
+    );
+    let (source, out): (Vec<u8>, _) = ((0..16).collect(), cuda.pinned(12));
+    bytes(out, 12).fill(0);
+    let side = |address: usize, pitch| [0, 0, 0, 0, address, pitch, pitch, 2];
+    // `cudaMemcpy3DParms`; the last word is the direction.
+    let all: [&[usize]; 4] = [
+        &side(source.as_ptr() as usize, 4),
+        &side(pitched[0], pitched[1]),
+        &[4, 2, 2],
+        &[1],
+    ];
+    let params = all.concat();
+    assert_eq!(
+        driver!(cuda, cudaMemcpy3D(params.as_ptr() => *const usize)),
+        0
+    );
+    // `CUDA_MEMCPY2D`: the last three bytes of the two rows of the second layer.
+    let from = [1, 2, 2, 0, pitched[0], 0, pitched[1]];
+    let to = [0, 0, 1, out as usize, 0, 0, 6];
+    let params = [&from[..], &to[..], &[3, 2]].concat();
+    assert_eq!(
+        driver!(cuda, cuMemcpy2D_v2(params.as_ptr() => *const usize)),
+        0
+    );
+    assert_eq!(bytes(out, 12), [9, 10, 11, 0, 0, 0, 13, 14, 15, 0, 0, 0]);
+    let narrow = [&from[..], &to[..6], &[2], &[3, 2]].concat();
+    assert_ne!(
+        driver!(cuda, cuMemcpy2D_v2(narrow.as_ptr() => *const usize)),
+        0
+    );
+}

@@ -1,6 +1,7 @@
 //! Stream capture and graphs.
 
 mod memory;
+mod nodes;
 mod refused;
 
 use std::ptr::null_mut;

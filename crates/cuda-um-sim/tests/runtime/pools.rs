@@ -102,3 +102,37 @@ fn memory_of_the_default_pool_comes_and_goes_in_stream_order() {
         .filter(|leak| matches!(leak, Leak::Memory { .. }));
     assert_eq!(memory.count(), 0);
 }
+
+#[test]
+fn managed_memory_and_the_host_have_default_pools() {
+    let cuda = h200();
+    let (stream, mut pointer, mut pool) = (cuda.stream(), null_mut::<u8>(), 0_usize);
+    // The type and the id of a location, and the kind of memory.
+    for (location, kind) in [([1_i32, 0], 2_u32), ([2, 0], 2), ([2, 0], 1)] {
+        let mut current = 0_usize;
+        let code = driver!(cuda, cudaMemGetDefaultMemPool(&mut pool => *mut usize, &location => *const [i32; 2], kind => u32));
+        assert_eq!(code, 0);
+        let code = driver!(cuda, cudaMemGetMemPool(&mut current => *mut usize, &location => *const [i32; 2], kind => u32));
+        assert_eq!((code, current), (0, pool));
+        let code = driver!(cuda, cudaMallocFromPoolAsync(
+            &mut pointer => *mut *mut u8, MIB => usize, pool => usize, stream => cudaStream_t
+        ));
+        assert_eq!(code, 0);
+        crate::support::bytes(pointer, MIB).fill(3);
+        assert_eq!(get(&cuda, pool as cudaMemPool_t, 7), MIB as u64);
+        ok(call!(cuda.table, cudaFreeAsync(pointer.cast(), stream)));
+        cuda.sync(stream);
+        assert_eq!(get(&cuda, pool as cudaMemPool_t, 7), 0);
+    }
+    // A pool of the device is none of the host.
+    let host = [2_i32, 0];
+    ok(call!(
+        cuda.table,
+        cudaDeviceGetDefaultMemPool((&raw mut pool).cast(), 0)
+    ));
+    assert_eq!(
+        driver!(cuda, cudaMemSetMemPool(&host => *const [i32; 2], 1 => u32, pool => usize)),
+        1
+    );
+    assert_eq!(cuda.sim.misuse(), []);
+}

@@ -302,3 +302,61 @@ fn rows_are_copied_and_set_by_their_pitch() {
     assert_eq!(to, [7, 2, 3, 7, 5, 6]);
     cuda.free(base);
 }
+
+/// Each block writes its number; after the barrier of the grid, where cooperative groups have it, the first block sums them.
+const GRID: &CStr = c"
+.version 6.4 .target sm_70 .address_size 64
+.visible .entry grid(.param .u64 data) {
+    .reg .pred %p;
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [data];
+    mov.u32 %r1, %envreg2;
+    mov.u32 %r2, %envreg1;
+    cvt.u64.u32 %rd2, %r1;
+    cvt.u64.u32 %rd3, %r2;
+    bfi.b64 %rd2, %rd3, %rd2, 32, 32;
+    mov.u32 %r1, %ctaid.x;
+    mul.wide.u32 %rd4, %r1, 4;
+    add.u64 %rd4, %rd1, %rd4;
+    st.global.u32 [%rd4], %r1;
+    setp.eq.u32 %p, %r1, 0;
+    mov.u32 %r2, 2147483645;
+    selp.b32 %r2, %r2, 1, %p;
+    atom.add.release.gpu.u32 %r3, [%rd2+4], %r2;
+WAIT:
+    ld.acquire.gpu.u32 %r4, [%rd2+4];
+    xor.b32 %r4, %r4, %r3;
+    setp.ge.s32 %p, %r4, 0;
+    @%p bra WAIT;
+    setp.ne.u32 %p, %r1, 0;
+    @%p ret;
+    ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];
+    add.u32 %r1, %r1, %r2;
+    add.u32 %r3, %r3, %r4;
+    add.u32 %r1, %r1, %r3;
+    st.global.u32 [%rd1], %r1;
+    ret;
+}";
+
+#[test]
+fn the_blocks_of_a_cooperative_launch_meet() {
+    let cuda = h200();
+    let (mut module, mut function, data) = (0, 0, cuda.managed(16));
+    assert_eq!(
+        driver!(cuda, cuModuleLoadData(&mut module => *mut usize, GRID.as_ptr() => *const i8)),
+        0
+    );
+    let code = driver!(cuda, cuModuleGetFunction(&mut function => *mut usize, module => usize, c"grid".as_ptr() => *const i8));
+    assert_eq!(code, 0);
+    let arguments = [(&raw const data).cast::<c_void>()];
+    // Twice: the barrier is as it was.
+    for _ in 0..2 {
+        let code = driver!(cuda, cuLaunchCooperativeKernel(
+            function => usize, 4 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 0 => u32, 0 => usize,
+            arguments.as_ptr() => *const *const c_void
+        ));
+        assert_eq!((code, driver!(cuda, cudaDeviceSynchronize())), (0, 0));
+        assert_eq!(elements(data), [6, 1, 2, 3]);
+    }
+}

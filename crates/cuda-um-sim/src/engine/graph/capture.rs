@@ -29,6 +29,8 @@ struct Branch {
     is_blocking: bool,
     /// The nodes that the next node comes after. Programs hold the address of this list until the stream's next call.
     after: Vec<usize>,
+    /// The data of the edges from them, which they hold, too: no edge has any.
+    edges: Vec<u64>,
 }
 
 /// The answer of `cudaStreamGetCaptureInfo`.
@@ -40,6 +42,8 @@ pub(crate) struct CaptureInfo {
     pub(crate) graph: usize,
     /// Address and length of the list of nodes.
     pub(crate) after: (usize, usize),
+    /// Address of the data of the edges from these.
+    pub(crate) edges: usize,
 }
 
 impl Capture {
@@ -70,6 +74,7 @@ impl Capture {
             device: stream.device,
             is_blocking: stream.kind == StreamKind::Blocking,
             after: Vec::new(),
+            edges: Vec::new(),
         });
         for node in nodes {
             if !branch.after.contains(node) {
@@ -106,16 +111,29 @@ impl Graphs {
     }
 
     /// The state of a stream's capture.
-    pub(crate) fn info(&self, stream: &Stream) -> CaptureInfo {
-        let Some(capture) = self.capture_of(stream) else {
+    pub(crate) fn info(&mut self, stream: &Stream) -> CaptureInfo {
+        let mut captures = self.captures.iter_mut();
+        let Some(capture) = captures.find(|it| it.has(stream.handle)) else {
             return CaptureInfo::default();
         };
-        let after = &capture.branches[&stream.handle].after;
+        let Some(Branch { after, edges, .. }) = capture.branches.get_mut(&stream.handle) else {
+            return CaptureInfo::default();
+        };
+        edges.resize(after.len(), 0);
         CaptureInfo {
             status: if capture.is_valid { 1 } else { 2 },
             id: capture.id,
             graph: capture.graph,
             after: (after.as_ptr() as usize, after.len()),
+            edges: edges.as_ptr() as usize,
+        }
+    }
+
+    /// A stream may be destroyed in a capture that it has joined.
+    pub(crate) fn use_destroyed(&mut self, stream: &Stream) -> Result<(), Code> {
+        match self.capture_of(stream) {
+            Some(capture) if capture.origin != stream.handle => Ok(()),
+            _ => self.use_uncaptured(stream),
         }
     }
 
@@ -150,6 +168,7 @@ impl Graphs {
         {
             capture.nodes.push(Node {
                 handle,
+                origin: 0,
                 device: stream.device,
                 operation,
                 after: std::mem::replace(&mut branch.after, vec![handle]),

@@ -1,4 +1,4 @@
-//! Conditions: nodes with a body, which runs if, or as long as, a value that kernels set is not 0.
+//! Conditions: nodes with bodies, of which one runs, once or repeatedly, as a value that kernels set says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,6 +11,7 @@ use super::super::status::Code;
 use super::super::stream::Stream;
 use super::capture::Capture;
 use super::mode::CaptureMode;
+use super::update::compare;
 use super::{Graphs, Node};
 
 /// What a `cudaGraphConditionalHandle` names.
@@ -18,6 +19,8 @@ pub(super) struct Condition {
     /// The graph that it was made for.
     graph: usize,
     value: AtomicU32,
+    /// The value at the beginning of each launch.
+    default: Option<u32>,
     has_node: AtomicBool,
 }
 
@@ -25,15 +28,48 @@ pub(super) struct Condition {
 #[derive(Clone)]
 pub(in crate::engine) struct Conditional {
     condition: Arc<Condition>,
-    /// `while`, not `if`.
-    repeats: bool,
-    /// The graph of the body: an array that programs get the address of.
-    body: Arc<[usize; 1]>,
-    /// The nodes of the body, in an executable graph.
-    nodes: Arc<[Node]>,
+    kind: ConditionKind,
+    /// The graphs of the bodies: an array that programs get the address of.
+    bodies: Arc<[usize]>,
+    /// The nodes of the bodies, in an executable graph.
+    nodes: Arc<[Vec<Node>]>,
+}
+
+/// `cudaGraphConditionalNodeType`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConditionKind {
+    /// The first body if the value is not 0, otherwise the second one.
+    If,
+    While,
+    /// The body with this number.
+    Switch,
 }
 
 impl Conditional {
+    /// The graphs of the bodies.
+    pub(super) fn bodies(&self) -> &[usize] {
+        &self.bodies
+    }
+
+    /// Whether a node of an executable graph can take the bodies of another one.
+    pub(super) fn has_bodies_like(&self, other: &Conditional) -> bool {
+        let mut bodies = self.nodes.iter().zip(&*other.nodes);
+        let alike = self.kind == other.kind && self.nodes.len() == other.nodes.len();
+        alike && bodies.all(|(old, new)| compare(old, new).is_ok())
+    }
+
+    /// Gives the condition its value at the beginning of a launch, and those in the bodies.
+    pub(super) fn reset(&self) {
+        if let Some(default) = self.condition.default {
+            self.condition.value.store(default, Ordering::Relaxed);
+        }
+        for node in self.nodes.iter().flatten() {
+            if let Operation::Conditional(inner) = &node.operation {
+                inner.reset();
+            }
+        }
+    }
+
     /// Runs the body on a stream of a device; returns its end. The nodes run one after the other.
     pub(in crate::engine) fn run(
         &self,
@@ -44,14 +80,22 @@ impl Conditional {
     ) -> Duration {
         let mut end = start;
         // A kernel that has faulted sets no condition.
-        while self.condition.value.load(Ordering::Relaxed) != 0 && core.context.poison().is_none() {
-            for node in &*self.nodes {
+        while core.context.poison().is_none() {
+            let value = self.condition.value.load(Ordering::Relaxed);
+            let body = match self.kind {
+                ConditionKind::Switch => value as usize,
+                ConditionKind::If | ConditionKind::While => usize::from(value == 0),
+            };
+            let Some(nodes) = self.nodes.get(body) else {
+                break;
+            };
+            for node in nodes {
                 let place = (node.device, stream);
                 let operation = node.operation.clone();
                 let work = core.state.lock().work_of(core, place, operation, pricing);
                 end = work(end);
             }
-            if !self.repeats {
+            if self.kind != ConditionKind::While {
                 break;
             }
         }
@@ -60,16 +104,18 @@ impl Conditional {
 }
 
 impl Graphs {
-    /// Makes the handle of a condition for a graph. A value that each launch sets is not simulated.
-    pub(crate) fn create_condition(&mut self, graph: usize, flags: u32) -> Result<u64, Code> {
+    /// Makes the handle of a condition for a graph.
+    pub(crate) fn create_condition(
+        &mut self,
+        graph: usize,
+        default: Option<u32>,
+    ) -> Result<u64, Code> {
         self.nodes_of(graph)?;
-        if flags != 0 {
-            return Err(Code::NOT_SUPPORTED);
-        }
         let handle = self.handles.fresh() as u64;
         let condition = Condition {
             graph,
             value: AtomicU32::new(0),
+            default,
             has_node: AtomicBool::new(false),
         };
         self.conditions.insert(handle, Arc::new(condition));
@@ -84,43 +130,43 @@ impl Graphs {
             .is_some()
     }
 
-    /// Adds a node with a condition; returns the node, and the address of the array with the graph of its body.
+    /// Adds a node with a condition; returns the node, and the address of the array with the graphs of its bodies.
     pub(crate) fn add_condition(
         &mut self,
-        (graph, device): (usize, usize),
+        place: (usize, usize),
         after: Vec<usize>,
         handle: u64,
-        repeats: bool,
+        (kind, bodies): (ConditionKind, usize),
     ) -> Result<(usize, usize), Code> {
-        let before = self.nodes(graph)?;
         let condition = self
             .conditions
             .get(&handle)
             .ok_or(Code::INVALID_VALUE)?
             .clone();
-        let is_new = condition.graph == graph && !condition.has_node.swap(true, Ordering::Relaxed);
-        if !is_new || !after.iter().all(|node| before.contains(node)) {
+        if !self.is_within(place.0, condition.graph)
+            || condition.has_node.swap(true, Ordering::Relaxed)
+        {
             return Err(Code::INVALID_VALUE);
         }
-        let (handle, body) = (self.handles.fresh(), Arc::new([self.handles.fresh()]));
-        self.graphs.insert(body[0], Vec::new());
-        let address = body.as_ptr() as usize;
-        let conditional = Conditional {
+        let bodies: Arc<[usize]> = (0..bodies).map(|_| self.create()).collect();
+        let address = bodies.as_ptr() as usize;
+        let conditional = Operation::Conditional(Conditional {
             condition,
-            repeats,
-            body,
+            kind,
+            bodies,
             nodes: Arc::new([]),
-        };
-        let captured = self.captures.iter_mut().find(|it| it.graph == graph);
-        let nodes = captured.map(|capture| &mut capture.nodes);
-        let nodes = nodes.or_else(|| self.graphs.get_mut(&graph));
-        nodes.ok_or(Code::INVALID_VALUE)?.push(Node {
-            handle,
-            device,
-            operation: Operation::Conditional(conditional),
-            after,
         });
-        Ok((handle, address))
+        Ok((self.push(place, after, conditional)?, address))
+    }
+
+    /// Whether a graph is another one, or belongs to a node of it.
+    fn is_within(&self, graph: usize, outer: usize) -> bool {
+        let mut all = self.all();
+        let owner = all.find(|(_, nodes)| {
+            let mut bodies = nodes.iter().flat_map(|node| node.operation.bodies());
+            bodies.any(|body| *body == graph)
+        });
+        graph == outer || owner.is_some_and(|(owner, _)| self.is_within(owner, outer))
     }
 
     /// Begins to capture a stream into the body of a condition, which is empty.
@@ -158,31 +204,21 @@ impl Graphs {
         Ok(())
     }
 
-    /// The nodes as an executable graph has them, with those of the bodies.
-    pub(super) fn executable(&self, graph: usize) -> Result<Vec<Node>, Code> {
-        let mut nodes = self.graphs.get(&graph).ok_or(Code::INVALID_VALUE)?.clone();
-        for node in &mut nodes {
-            if let Operation::Conditional(conditional) = &mut node.operation {
-                let body = self.executable(conditional.body[0])?;
-                // Kernels, copies, memsets, and conditions.
-                if !body.iter().all(|node| matches!(node.kind(), 0..=2 | 13)) {
-                    return Err(Code::NOT_SUPPORTED);
-                }
-                conditional.nodes = body.into();
-            }
-        }
-        Ok(nodes)
-    }
-
-    /// Removes the graphs of the bodies that these nodes have.
-    pub(super) fn remove_bodies(&mut self, nodes: &[Node]) {
-        for node in nodes {
-            if let Operation::Conditional(conditional) = &node.operation
-                && let Some(nodes) = self.graphs.remove(&conditional.body[0])
+    /// Gives a node in an executable graph the nodes of its bodies.
+    pub(super) fn fill_bodies(&self, conditional: &mut Conditional) -> Result<(), Code> {
+        let bodies = conditional.bodies.iter().map(|body| {
+            let body = self.executable(*body)?;
+            // Kernels, copies, memsets, graphs, empty ones, and conditions.
+            match body
+                .iter()
+                .all(|node| matches!(node.kind(), 0..=2 | 4 | 5 | 13))
             {
-                self.remove_bodies(&nodes);
+                true => Ok(body),
+                false => Err(Code::NOT_SUPPORTED),
             }
-        }
+        });
+        conditional.nodes = bodies.collect::<Result<_, _>>()?;
+        Ok(())
     }
 
     /// Removes the conditions that no graph is left for.
@@ -203,6 +239,7 @@ impl State {
             Operation::Conditional(conditional) => conditional
                 .nodes
                 .iter()
+                .flatten()
                 .try_for_each(|node| self.check_node(node)),
             _ => Ok(()),
         }

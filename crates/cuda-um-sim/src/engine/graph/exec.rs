@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cuda_um_sys::locks::Mutex;
@@ -11,23 +12,24 @@ use super::super::operation::{Operation, Pricing};
 use super::super::state::State;
 use super::super::status::Code;
 use super::super::stream::{Completion, Stream};
-use super::Node;
+use super::{Conditional, GraphMemory, Node};
 use crate::misuse::Misuse;
 
 /// `cudaGraphInstantiateFlagAutoFreeOnLaunch`.
 const AUTO_FREE: u64 = 1;
 /// Upload and use of the nodes' priorities, which have no effect here.
 const WITHOUT_EFFECT: u64 = 2 | 8;
-/// `cudaGraphInstantiateFlagDeviceLaunch`: not simulated. No GPU takes it with [`AUTO_FREE`], or for an empty graph.
+/// `cudaGraphInstantiateFlagDeviceLaunch`: kernels of the simulator launch nothing, but the host can launch such a graph, too. No GPU takes it
+/// with [`AUTO_FREE`], or for an empty graph.
 const DEVICE_LAUNCH: u64 = 4;
 
 /// An executable graph.
 pub(super) struct Exec {
     graph: usize,
     pub(super) nodes: Vec<Node>,
-    auto_free: bool,
+    flags: u64,
     /// The end of its last launch.
-    last: Option<Arc<Completion>>,
+    pub(super) last: Option<Arc<Completion>>,
 }
 
 impl Exec {
@@ -35,27 +37,20 @@ impl Exec {
         let is_memory = |node: &Node| matches!(node.operation, Operation::Allocate(_));
         self.nodes.iter().any(is_memory)
     }
-
-    /// Whether a launch allocates memory that it does not free.
-    fn keeps_memory(&self) -> bool {
-        let count = |kind| self.nodes.iter().filter(|node| node.kind() == kind).count();
-        count(10) > count(11)
-    }
 }
 
 impl State {
     pub(crate) fn instantiate(&mut self, graph: usize, flags: u64) -> Result<usize, Code> {
         let nodes = self.graphs.executable(graph)?;
-        if flags & DEVICE_LAUNCH != 0 && flags & AUTO_FREE == 0 && !nodes.is_empty() {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        if flags & !(AUTO_FREE | WITHOUT_EFFECT) != 0 {
+        let by_device = flags & DEVICE_LAUNCH != 0;
+        let unknown = flags & !(AUTO_FREE | WITHOUT_EFFECT | DEVICE_LAUNCH);
+        if unknown != 0 || by_device && (flags & AUTO_FREE != 0 || nodes.is_empty()) {
             return Err(Code::INVALID_VALUE);
         }
         let exec = Exec {
             graph,
             nodes,
-            auto_free: flags & AUTO_FREE != 0,
+            flags,
             last: None,
         };
         // A graph with memory of its own has one executable form at a time.
@@ -67,7 +62,13 @@ impl State {
         self.now += cost.graph_instantiate + cost.graph_instantiate_node * exec.nodes.len() as u32;
         let handle = self.graphs.handles.fresh();
         self.graphs.execs.insert(handle, exec);
+        self.graphs.objects.share(graph, handle);
         Ok(handle)
+    }
+
+    /// The flags that an executable graph was made with.
+    pub(crate) fn exec_flags(&mut self, exec: usize) -> Result<u64, Code> {
+        Ok(self.exec(exec)?.flags)
     }
 
     pub(super) fn exec(&mut self, exec: usize) -> Result<&mut Exec, Code> {
@@ -83,13 +84,26 @@ impl State {
         exec: usize,
     ) -> Result<(), Code> {
         let found = self.exec(exec)?;
-        if found.last.is_some() && found.keeps_memory() && !found.auto_free {
-            return Err(Code::INVALID_VALUE);
-        }
         let nodes = found.nodes.clone();
         let before = found.last.clone();
+        let auto_free = found.flags & AUTO_FREE != 0;
         for node in &nodes {
             self.check_node(node)?;
+            // An earlier launch left it allocated.
+            let is_live = |memory: &GraphMemory| memory.is_live.load(Ordering::Relaxed);
+            match &node.operation {
+                Operation::Allocate(memory) if is_live(memory) && !auto_free => {
+                    return Err(Code::INVALID_VALUE);
+                }
+                _ => {}
+            }
+        }
+        for node in &nodes {
+            match &node.operation {
+                Operation::Allocate(memory) => memory.set_live(true),
+                Operation::Free(memory) => memory.set_live(false),
+                _ => false,
+            };
         }
         let cost = &self.machine.cost;
         self.now += cost.graph_launch;
@@ -99,7 +113,13 @@ impl State {
         // The ends of the nodes, and the time at which the first ones begin.
         let ends = Arc::new(Mutex::new(vec![Duration::ZERO; nodes.len() + 1]));
         let (first, all) = (nodes.len(), ends.clone());
+        let conditions = nodes.iter().filter_map(|node| match &node.operation {
+            Operation::Conditional(conditional) => Some(conditional.clone()),
+            _ => None,
+        });
+        let conditions: Vec<Conditional> = conditions.collect();
         let start = Box::new(move |start: Duration| {
+            conditions.iter().for_each(Conditional::reset);
             all.lock()[first] = start + begins;
             start + begins
         });

@@ -44,10 +44,15 @@ impl Operation {
             }
             (Operation::Host(_), Operation::Host(_))
             | (Operation::Record(_), Operation::Record(_))
-            | (Operation::Wait(_), Operation::Wait(_)) => (true, FAILED),
+            | (Operation::Wait(_), Operation::Wait(_))
+            | (Operation::Empty, Operation::Empty)
+            | (Operation::Child(_), Operation::Child(_)) => (true, FAILED),
+            (Operation::Rows(a), Operation::Rows(b)) => return a.1[0].check_change(&b.1[0]),
+            (Operation::Conditional(a), Operation::Conditional(b)) => {
+                (a.has_bodies_like(b), PARAMETERS_CHANGED)
+            }
             (Operation::Allocate(_), Operation::Allocate(_))
-            | (Operation::Free, Operation::Free)
-            | (Operation::Conditional(_), Operation::Conditional(_)) => (false, NOT_SUPPORTED),
+            | (Operation::Free(_), Operation::Free(_)) => (false, NOT_SUPPORTED),
             _ => (false, TYPE_CHANGED),
         };
         if fits { Ok(()) } else { Err(error) }
@@ -55,7 +60,7 @@ impl Operation {
 }
 
 /// Compares the nodes of an executable graph with those of another graph.
-fn compare(old: &[Node], new: &[Node]) -> Result<(), UpdateFailure> {
+pub(super) fn compare(old: &[Node], new: &[Node]) -> Result<(), UpdateFailure> {
     let failure = |result, node, from| UpdateFailure { result, node, from };
     if old.len() != new.len() {
         return Err(failure(TOPOLOGY_CHANGED, 0, 0));
@@ -79,6 +84,13 @@ fn compare(old: &[Node], new: &[Node]) -> Result<(), UpdateFailure> {
     Ok(())
 }
 
+/// Gives nodes the operations of others; the order says which.
+fn replace(old: Vec<&mut Node>, new: Vec<Node>) {
+    for (old, new) in old.into_iter().zip(new) {
+        old.operation = new.operation;
+    }
+}
+
 impl State {
     /// Gives the nodes of an executable graph the parameters of another graph's. Launches that were enqueued keep theirs.
     pub(crate) fn update_exec(
@@ -86,16 +98,39 @@ impl State {
         exec: usize,
         graph: usize,
     ) -> Result<Result<(), UpdateFailure>, Code> {
-        let new = self.graphs.graphs.get(&graph);
-        let new = new.ok_or(Code::INVALID_VALUE)?.clone();
+        let new = self.graphs.executable(graph)?;
         self.now += self.machine.cost.graph_params * new.len() as u32;
         let old = &mut self.exec(exec)?.nodes;
         let compared = compare(old, &new);
         if compared.is_ok() {
-            for (old, new) in old.iter_mut().zip(new) {
-                old.operation = new.operation;
-            }
+            replace(old.iter_mut().collect(), new);
         }
         Ok(compared)
+    }
+
+    /// Does it for the nodes that a graph is as a node of the executable one.
+    pub(crate) fn update_child(
+        &mut self,
+        (exec, node): (usize, usize),
+        graph: usize,
+    ) -> Result<(), Code> {
+        let new = self.graphs.executable(graph)?;
+        let inner = self.exec_node(exec, node)?;
+        let Operation::Child(_) = inner.operation else {
+            return Err(Code::INVALID_VALUE);
+        };
+        let inner = inner.after.clone();
+        let nodes = &mut self.exec(exec)?.nodes;
+        let own = |node: &&mut Node| inner.contains(&node.handle);
+        let mut old: Vec<Node> = nodes
+            .iter_mut()
+            .filter(own)
+            .map(|node| node.clone())
+            .collect();
+        old.iter_mut()
+            .for_each(|node| node.after.retain(|it| inner.contains(it)));
+        compare(&old, &new).map_err(|_| Code::GRAPH_EXEC_UPDATE_FAILURE)?;
+        replace(nodes.iter_mut().filter(own).collect(), new);
+        Ok(())
     }
 }

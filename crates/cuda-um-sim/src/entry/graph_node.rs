@@ -1,0 +1,425 @@
+//! Graphs node by node.
+
+use std::sync::Arc;
+
+use cuda_um_sys::cudaConditionalNodeParams;
+
+use super::guard::{Outcome, with_state};
+use super::node_params::{
+    ALLOCATE, Api, CONDITIONAL, COPY, HOST, KERNEL, SET, read, write, write_pointer,
+};
+use super::pointer::{Array, Out, Text};
+use crate::engine::{Code, ConditionKind, Core, Direction, NodeParams, Pitched};
+
+/// Where a node is added: the graph, and the nodes that it comes after.
+pub(super) type Place = (usize, Array<usize>, usize);
+
+/// Adds a node.
+pub(super) fn add(core: &Arc<Core>, node: Out<usize>, place: Place, params: NodeParams) -> Outcome {
+    let (graph, after, count) = place;
+    let after = after.to_vec(count)?;
+    node.put(with_state(core, |state, device| {
+        state.add_to_graph((graph, device), after, params)
+    })?)
+}
+
+/// Adds a node that a struct describes.
+pub(super) fn add_kind(
+    core: &Arc<Core>,
+    node: Out<usize>,
+    place: Place,
+    (kind, params, api): (u32, Out<u8>, Api),
+) -> Outcome {
+    add(core, node, place, read(core, kind, params, api)?)?;
+    if kind != ALLOCATE {
+        return Ok(());
+    }
+    let added = core.state.lock().params_of(node.get()?)?;
+    match added {
+        NodeParams::Allocate { base, .. } => write_pointer(params, base),
+        _ => Err(Code::UNKNOWN),
+    }
+}
+
+/// The kind of `cudaGraphNodeParams`, and the address of its union, which is behind two words.
+fn union(params: Out<u8>) -> Result<(u32, Out<u8>), Code> {
+    let kind = params.cast::<u32>().get()?;
+    Ok((kind, params.cast::<[u64; 2]>().after().cast()))
+}
+
+/// The params of a node of any kind, apart from conditions.
+pub(super) fn read_any(core: &Arc<Core>, params: Out<u8>, api: Api) -> Result<NodeParams, Code> {
+    let (kind, params) = union(params)?;
+    let word = params.cast::<usize>();
+    Ok(match kind {
+        // Flags, and the context, are before the copy.
+        COPY => read(core, kind, params.cast::<[u64; 2]>().after().cast(), api)?,
+        4 => NodeParams::Child(word.get()?),
+        5 => NodeParams::Empty,
+        6 => NodeParams::Wait(word.get()?),
+        7 => NodeParams::Record(word.get()?),
+        11 => NodeParams::Free(word.get()?),
+        kind => read(core, kind, params, api)?,
+    })
+}
+
+/// Adds a node of any kind.
+pub(super) fn add_any(
+    core: &Arc<Core>,
+    node: Out<usize>,
+    place: Place,
+    params: Out<u8>,
+    api: Api,
+) -> Outcome {
+    let (kind, inner) = union(params)?;
+    match kind {
+        CONDITIONAL => add_condition(core, node, place, inner.cast()),
+        ALLOCATE => add_kind(core, node, place, (kind, inner, api)),
+        _ => add(core, node, place, read_any(core, params, api)?),
+    }
+}
+
+fn add_condition(
+    core: &Arc<Core>,
+    node: Out<usize>,
+    (graph, after, count): Place,
+    params: Out<cudaConditionalNodeParams>,
+) -> Outcome {
+    let mut given = params.get()?;
+    let bodies = given.size as usize;
+    let kind = match (given.type_.0, bodies) {
+        (0, 1 | 2) => ConditionKind::If,
+        (1, 1) => ConditionKind::While,
+        (2, 1..) => ConditionKind::Switch,
+        _ => return Err(Code::INVALID_VALUE),
+    };
+    let after = after.to_vec(count)?;
+    let (added, bodies) = with_state(core, |state, device| {
+        let (place, graphs) = ((graph, device), &mut state.graphs);
+        graphs.add_condition(place, after, given.handle, (kind, bodies))
+    })?;
+    given.phGraph_out = std::ptr::with_exposed_provenance_mut(bodies);
+    params.put(given)?;
+    node.put(added)
+}
+
+/// Gives a node of a graph other parameters.
+pub(super) fn set(core: &Arc<Core>, node: usize, params: NodeParams) -> Outcome {
+    core.state.lock().set_in_graph(node, params)
+}
+
+/// The same for a node of an executable graph.
+pub(super) fn set_exec(core: &Arc<Core>, exec: usize, node: usize, params: NodeParams) -> Outcome {
+    core.state.lock().set_in_exec((exec, node), params)
+}
+
+/// The word that a node has as its parameters.
+fn word(core: &Arc<Core>, node: usize, kind: u32) -> Result<usize, Code> {
+    let state = core.state.lock();
+    match (state.graphs.kind_of(node)?, state.params_of(node)?) {
+        (
+            found,
+            NodeParams::Child(word)
+            | NodeParams::Wait(word)
+            | NodeParams::Record(word)
+            | NodeParams::Free(word),
+        ) if found == kind => Ok(word),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+/// Writes a list: without an array its length, otherwise as much as there is room for. Places beyond its end are null.
+fn list(found: &[usize], nodes: Out<usize>, count: Out<usize>) -> Outcome {
+    if nodes.is_null() {
+        return count.put(found.len());
+    }
+    let room = count.get()?;
+    let mut padded = found.iter().copied().chain(std::iter::repeat(0));
+    (0..room).try_for_each(|index| nodes.put_at(index, padded.next().unwrap_or(0)))?;
+    count.put(room.min(found.len()))
+}
+
+/// Writes edges in the same way. No edge has data.
+fn edges(
+    (first, second): (Out<usize>, Out<usize>),
+    data: Out<u64>,
+    count: Out<usize>,
+    found: &[(usize, usize)],
+) -> Outcome {
+    let (from, to): (Vec<_>, Vec<_>) = found.iter().copied().unzip();
+    if !first.is_null() && !data.is_null() {
+        (0..count.get()?).try_for_each(|index| data.put_at(index, 0))?;
+    }
+    let room = if first.is_null() { 0 } else { count.get()? };
+    list(&from, first, count)?;
+    if first.is_null() || second.is_null() {
+        return Ok(());
+    }
+    count.put(room)?;
+    list(&to, second, count)
+}
+
+fn connect(
+    core: &Arc<Core>,
+    graph: usize,
+    (from, to, count): (Array<usize>, Array<usize>, usize),
+    adds: bool,
+) -> Outcome {
+    let edges = from.to_vec(count)?.into_iter().zip(to.to_vec(count)?);
+    let edges: Vec<_> = edges.collect();
+    core.state.lock().graphs.connect(graph, &edges, adds)
+}
+
+/// A copy of one row.
+fn row(to: usize, from: usize, bytes: usize, direction: u32) -> Result<NodeParams, Code> {
+    let direction = Direction::from_raw(direction)?;
+    Ok(NodeParams::Copy(Pitched::row(to, from, bytes, direction)))
+}
+
+/// Defines the functions of kinds of nodes: those that add one, and that get and set its parameters.
+macro_rules! node_functions {
+    ($level:ident $api:ident;
+        add { $($add:ident $add_kind:ident)* } get { $($get:ident $get_kind:ident)* }
+        set { $($set:ident $set_kind:ident)* } set_exec { $($set_exec:ident $exec_kind:ident)* }
+        $($rest:tt)*
+    ) => {
+        $crate::entry::guard::entry_points! { $level;
+            $(fn $add(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, params: Out<u8>) {
+                add_kind(core, node, (graph, after, count), ($add_kind, params, Api::$api))
+            })*
+            $(fn $get(core, node: usize, params: Out<u8>) { write(core, node, $get_kind, params, Api::$api) })*
+            $(fn $set(core, node: usize, params: Out<u8>) { set(core, node, read(core, $set_kind, params, Api::$api)?) })*
+            $(fn $set_exec(core, exec: usize, node: usize, params: Out<u8>) {
+                set_exec(core, exec, node, read(core, $exec_kind, params, Api::$api)?)
+            })*
+            $($rest)*
+        }
+    };
+}
+pub(super) use node_functions;
+
+node_functions! { Runtime Runtime;
+    add {
+        cudaGraphAddKernelNode KERNEL cudaGraphAddMemcpyNode COPY cudaGraphAddMemsetNode SET cudaGraphAddHostNode HOST
+        cudaGraphAddMemAllocNode ALLOCATE
+    }
+    get {
+        cudaGraphKernelNodeGetParams KERNEL cudaGraphMemcpyNodeGetParams COPY cudaGraphMemsetNodeGetParams SET
+        cudaGraphHostNodeGetParams HOST cudaGraphMemAllocNodeGetParams ALLOCATE
+    }
+    set {
+        cudaGraphKernelNodeSetParams KERNEL cudaGraphMemcpyNodeSetParams COPY cudaGraphMemsetNodeSetParams SET
+        cudaGraphHostNodeSetParams HOST
+    }
+    set_exec {
+        cudaGraphExecKernelNodeSetParams KERNEL cudaGraphExecMemcpyNodeSetParams COPY cudaGraphExecMemsetNodeSetParams SET
+        cudaGraphExecHostNodeSetParams HOST
+    }
+
+    fn cudaGraphCreate(core, graph: Out<usize>, flags: u32) {
+        if flags == 0 { graph.put(core.state.lock().graphs.create()) } else { Err(Code::INVALID_VALUE) }
+    }
+
+    fn cudaGraphAddMemcpyNode1D(
+        core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, to: usize, from: usize, bytes: usize, direction: u32,
+    ) {
+        add(core, node, (graph, after, count), row(to, from, bytes, direction)?)
+    }
+
+    fn cudaGraphMemcpyNodeSetParams1D(core, node: usize, to: usize, from: usize, bytes: usize, direction: u32) {
+        set(core, node, row(to, from, bytes, direction)?)
+    }
+
+    fn cudaGraphExecMemcpyNodeSetParams1D(core, exec: usize, node: usize, to: usize, from: usize, bytes: usize, direction: u32) {
+        set_exec(core, exec, node, row(to, from, bytes, direction)?)
+    }
+
+    fn cudaGraphAddEmptyNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize) {
+        add(core, node, (graph, after, count), NodeParams::Empty)
+    }
+
+    fn cudaGraphAddChildGraphNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, child: usize) {
+        add(core, node, (graph, after, count), NodeParams::Child(child))
+    }
+
+    fn cudaGraphAddEventRecordNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize) {
+        add(core, node, (graph, after, count), NodeParams::Record(event))
+    }
+
+    fn cudaGraphAddEventWaitNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize) {
+        add(core, node, (graph, after, count), NodeParams::Wait(event))
+    }
+
+    fn cudaGraphAddMemFreeNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, pointer: usize) {
+        add(core, node, (graph, after, count), NodeParams::Free(pointer))
+    }
+
+    fn cudaGraphChildGraphNodeGetGraph(core, node: usize, graph: Out<usize>) { graph.put(word(core, node, 4)?) }
+
+    fn cudaGraphEventWaitNodeGetEvent(core, node: usize, event: Out<usize>) { event.put(word(core, node, 6)?) }
+
+    fn cudaGraphEventRecordNodeGetEvent(core, node: usize, event: Out<usize>) { event.put(word(core, node, 7)?) }
+
+    fn cudaGraphMemFreeNodeGetParams(core, node: usize, pointer: Out<usize>) { pointer.put(word(core, node, 11)?) }
+
+    fn cudaGraphEventWaitNodeSetEvent(core, node: usize, event: usize) { set(core, node, NodeParams::Wait(event)) }
+
+    fn cudaGraphEventRecordNodeSetEvent(core, node: usize, event: usize) { set(core, node, NodeParams::Record(event)) }
+
+    fn cudaGraphExecEventWaitNodeSetEvent(core, exec: usize, node: usize, event: usize) {
+        set_exec(core, exec, node, NodeParams::Wait(event))
+    }
+
+    fn cudaGraphExecEventRecordNodeSetEvent(core, exec: usize, node: usize, event: usize) {
+        set_exec(core, exec, node, NodeParams::Record(event))
+    }
+
+    fn cudaGraphExecChildGraphNodeSetParams(core, exec: usize, node: usize, child: usize) {
+        core.state.lock().update_child((exec, node), child)
+    }
+
+    fn cudaGraphAddNode_v2 as "cudaGraphAddNode" (
+        core, node: Out<usize>, graph: usize, after: Array<usize>, data: Out<u64>, count: usize, params: Out<u8>,
+    ) {
+        let _ = data;
+        add_any(core, node, (graph, after, count), params, Api::Runtime)
+    }
+
+    fn cudaGraphNodeSetParams(core, node: usize, params: Out<u8>) { set(core, node, read_any(core, params, Api::Runtime)?) }
+
+    fn cudaGraphExecNodeSetParams(core, exec: usize, node: usize, params: Out<u8>) {
+        set_exec(core, exec, node, read_any(core, params, Api::Runtime)?)
+    }
+
+    fn cudaGraphConditionalHandleCreate(core, handle: Out<u64>, graph: usize, default: u32, flags: u32) {
+        let default = match flags {
+            0 => None,
+            // `cudaGraphCondAssignDefault`.
+            1 => Some(default),
+            _ => return Err(Code::INVALID_VALUE),
+        };
+        handle.put(core.state.lock().graphs.create_condition(graph, default)?)
+    }
+
+    fn cudaGraphGetNodes(core, graph: usize, nodes: Out<usize>, count: Out<usize>) {
+        let found = core.state.lock().graphs.nodes(graph)?;
+        list(&found, nodes, count)
+    }
+
+    fn cudaGraphGetRootNodes(core, graph: usize, nodes: Out<usize>, count: Out<usize>) {
+        let graphs = &core.state.lock().graphs;
+        let is_root = |node: &usize| graphs.dependencies(*node).is_ok_and(|before| before.is_empty());
+        let found: Vec<_> = graphs.nodes(graph)?.into_iter().filter(is_root).collect();
+        list(&found, nodes, count)
+    }
+
+    fn cudaGraphNodeGetType(core, node: usize, kind: Out<u32>) { kind.put(core.state.lock().graphs.kind_of(node)?) }
+
+    fn cudaGraphGetEdges_v2 as "cudaGraphGetEdges" (
+        core, graph: usize, from: Out<usize>, to: Out<usize>, data: Out<u64>, count: Out<usize>,
+    ) {
+        let found = core.state.lock().graphs.edges(graph)?;
+        edges((from, to), data, count, &found)
+    }
+
+    fn cudaGraphNodeGetDependencies_v2 as "cudaGraphNodeGetDependencies" (
+        core, node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>,
+    ) {
+        let found = core.state.lock().graphs.dependencies(node)?;
+        edges((nodes, nodes), data, count, &found.into_iter().map(|before| (before, before)).collect::<Vec<_>>())
+    }
+
+    fn cudaGraphNodeGetDependentNodes_v2 as "cudaGraphNodeGetDependentNodes" (
+        core, node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>,
+    ) {
+        let graphs = &core.state.lock().graphs;
+        let all = graphs.edges(graphs.graph_of(node)?)?.into_iter();
+        let found = all.filter(|(from, _)| *from == node).map(|(_, to)| (to, to));
+        edges((nodes, nodes), data, count, &found.collect::<Vec<_>>())
+    }
+
+    fn cudaGraphAddDependencies_v2 as "cudaGraphAddDependencies" (
+        core, graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize,
+    ) {
+        let _ = data;
+        connect(core, graph, (from, to, count), true)
+    }
+
+    fn cudaGraphRemoveDependencies_v2 as "cudaGraphRemoveDependencies" (
+        core, graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize,
+    ) {
+        let _ = data;
+        connect(core, graph, (from, to, count), false)
+    }
+
+    // Before CUDA 13 the plain names have no data of edges.
+    fn cudaGraphGetEdges(core, graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) {
+        bodies::cudaGraphGetEdges_v2(core, graph, from, to, Out::NULL, count)
+    }
+
+    fn cudaGraphNodeGetDependencies(core, node: usize, nodes: Out<usize>, count: Out<usize>) {
+        bodies::cudaGraphNodeGetDependencies_v2(core, node, nodes, Out::NULL, count)
+    }
+
+    fn cudaGraphNodeGetDependentNodes(core, node: usize, nodes: Out<usize>, count: Out<usize>) {
+        bodies::cudaGraphNodeGetDependentNodes_v2(core, node, nodes, Out::NULL, count)
+    }
+
+    fn cudaGraphAddDependencies(core, graph: usize, from: Array<usize>, to: Array<usize>, count: usize) {
+        connect(core, graph, (from, to, count), true)
+    }
+
+    fn cudaGraphRemoveDependencies(core, graph: usize, from: Array<usize>, to: Array<usize>, count: usize) {
+        connect(core, graph, (from, to, count), false)
+    }
+
+    fn cudaGraphAddNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, params: Out<u8>) {
+        add_any(core, node, (graph, after, count), params, Api::Runtime)
+    }
+
+    fn cudaGraphDestroyNode(core, node: usize) { core.state.lock().destroy_node(node) }
+
+    fn cudaGraphClone(core, copy: Out<usize>, graph: usize) { copy.put(core.state.lock().graphs.copy_graph(graph)?) }
+
+    fn cudaGraphNodeFindInClone(core, found: Out<usize>, node: usize, copy: usize) {
+        found.put(core.state.lock().graphs.find_in_copy(node, copy)?)
+    }
+
+    // The nodes and the edges, without their parameters.
+    fn cudaGraphDebugDotPrint(core, graph: usize, path: Text, flags: u32) {
+        let _ = flags;
+        let (nodes, edges) = with_state(core, |state, _| Ok((state.graphs.nodes(graph)?, state.graphs.edges(graph)?)))?;
+        let nodes = nodes.into_iter().map(|node| format!("  \"{node:#x}\";\n"));
+        let edges = edges.into_iter().map(|(from, to)| format!("  \"{from:#x}\" -> \"{to:#x}\";\n"));
+        let text = format!("digraph dot {{\n{}}}\n", nodes.chain(edges).collect::<String>());
+        std::fs::write(path.path()?, text).map_err(|_| Code::INVALID_VALUE)
+    }
+
+    // Memory that graphs allocate is used until a trim after its end, and nothing beyond it is reserved.
+    fn cudaDeviceGetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
+        let state = core.state.lock();
+        let device = state.devices.ordinal(device)?;
+        if attribute > 3 {
+            return Err(Code::INVALID_VALUE);
+        }
+        value.put(state.graphs.memory_bytes(device, attribute % 2 == 1) as u64)
+    }
+
+    fn cudaDeviceSetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
+        let mut state = core.state.lock();
+        let device = state.devices.ordinal(device)?;
+        // Only the most bytes so far can be set, to 0.
+        if !matches!(attribute, 1 | 3) || value.get()? != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        state.graphs.reset_memory_high(device);
+        Ok(())
+    }
+
+    fn cudaDeviceGraphMemTrim(core, device: i32) {
+        let mut state = core.state.lock();
+        let device = state.devices.ordinal(device)?;
+        state.graphs.trim_memory(device);
+        Ok(())
+    }
+}
