@@ -1,5 +1,6 @@
 //! `cargo xtask judge`: runs the test suite of another project on the simulator's libraries. A file of `.ci/judges` has the number of tests, and
-//! those that do not pass, each with its reason; any other test that fails, and any listed test that passes, is an error.
+//! those that do not pass, each with its reason; any other test that fails, and any listed test that passes, is an error. A name in the list
+//! that ends with `*` stands for all that begin like it.
 
 use crate::{sim_lib, wheels, workspace};
 use anyhow::{Context, Result, bail, ensure};
@@ -8,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest time of one test.
-const LIMIT: Duration = Duration::from_secs(90);
+/// The longest time of one process.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A public suite.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -18,17 +19,28 @@ pub enum Suite {
     Cudarc,
     /// The tests of numba-cuda's driver layer.
     Numba,
+    /// The tests of cuda.core for memory, streams, events, graphs, launches and devices, from a checkout of cuda-python.
+    CudaCore,
+    /// NVIDIA's samples, from a folder with a folder for each program, which has it under the name of the sample.
+    Samples,
 }
 
 /// A test that ran: whether it passed, and the end of its output.
 type Outcomes = BTreeMap<String, (bool, String)>;
 
-/// Runs a suite and compares it with its list.
-pub fn run(suite: Suite) -> Result<()> {
-    let libraries = sim_lib::build(false)?;
+/// Runs a suite and compares it with its list. The source is for the suites that no registry of packages has.
+pub fn run(suite: Suite, source: Option<&Path>) -> Result<()> {
+    let absent =
+        "this suite is in no registry: give its folder with --source (docs/without-a-gpu.md)";
+    let source = || source.context(absent)?.canonicalize().context(absent);
+    // The samples compute for long.
+    let libraries = sim_lib::build(matches!(suite, Suite::Samples))?;
+    std::fs::create_dir_all(workspace::target().join("judge"))?;
     let (name, outcomes) = match suite {
         Suite::Cudarc => ("cudarc", cudarc(&libraries)?),
         Suite::Numba => ("numba", numba(&libraries)?),
+        Suite::CudaCore => ("cuda-core", cuda_core(&libraries, &source()?)?),
+        Suite::Samples => ("samples", samples(&libraries, &source()?)?),
     };
     let passed = outcomes.values().filter(|(passed, _)| *passed).count();
     println!("{name}: {passed} of {} tests pass", outcomes.len());
@@ -44,19 +56,24 @@ pub fn run(suite: Suite) -> Result<()> {
             .with_context(|| format!("{line}: no reason"))
     });
     let mut known: BTreeMap<&str, &str> = known.collect::<Result<_>>()?;
-    let count = known
-        .remove("tests")
-        .context("the list has no number of tests")?;
-    // A test that is not found any more is not one that passes.
-    ensure!(
-        count == outcomes.len().to_string(),
-        "{} tests ran, and {} says {count}",
-        outcomes.len(),
-        file.display()
-    );
+    // A test that is not found any more is not one that passes. Of the samples there are as many as somebody built.
+    if let Some(count) = known.remove("tests") {
+        ensure!(
+            count == outcomes.len().to_string(),
+            "{} tests ran, and {} says {count}",
+            outcomes.len(),
+            file.display()
+        );
+    }
     let mut wrong = 0;
     for (test, (passed, output)) in &outcomes {
-        match (passed, known.get(test.as_str())) {
+        let covers = |name: &str| match name.strip_suffix('*') {
+            Some(beginning) => test.starts_with(beginning),
+            None => name == test,
+        };
+        let listed = known.iter().find(|(name, _)| covers(name));
+        let listed = listed.map(|(_, reason)| reason);
+        match (passed, listed) {
             (true, None) | (false, Some(_)) => continue,
             // It depends on how fast this machine is.
             (true, Some(reason)) if reason.starts_with("timing") => continue,
@@ -213,34 +230,49 @@ class Result(unittest.TextTestResult):
 unittest.TextTestRunner(resultclass=Result, stream=sys.stdout).run(unittest.TestSuite(each(suite)))
 "#;
 
-fn numba(libraries: &Path) -> Result<Outcomes> {
-    let folder = workspace::target().join("judge");
-    let environment = folder.join("numba");
+/// A Python of its own with these packages, and the folder where they are.
+fn environment(name: &str, packages: &[&str]) -> Result<(PathBuf, PathBuf)> {
+    let environment = workspace::target().join("judge").join(name);
     let python = environment.join("bin/python");
-    std::fs::create_dir_all(&folder)?;
     if !environment.join("complete").is_file() {
         let host = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
         workspace::run(Command::new(host).args(["-m", "venv"]).arg(&environment))?;
-        workspace::run(
-            Command::new(&python)
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                ])
-                .args(NUMBA),
-        )?;
+        let mut pip = Command::new(&python);
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]);
+        workspace::run(pip.args(packages))?;
         std::fs::write(environment.join("complete"), "")?;
     }
-    let found = Command::new(&python)
-        .args([
-            "-c",
-            "import sysconfig; print(sysconfig.get_path('purelib'))",
-        ])
-        .output()?;
-    let packages = PathBuf::from(String::from_utf8(found.stdout)?.trim());
+    let purelib = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let found = Command::new(&python).args(["-c", purelib]).output()?;
+    Ok((python, String::from_utf8(found.stdout)?.trim().into()))
+}
+
+/// Runs a program that prints lines "judged NAME passed" and "judged NAME failed"; `whole` names it if it does not end with success.
+fn judged(test: &mut Command, whole: &str, outcomes: &mut Outcomes) -> Result<()> {
+    let (ended, output) = outcome(test)?;
+    let log = std::fs::read(workspace::target().join("judge/log"))?;
+    let log = String::from_utf8_lossy(&log);
+    for line in log.lines().filter_map(|line| line.strip_prefix("judged ")) {
+        let Some((name, how)) = line.rsplit_once(' ') else {
+            bail!("{line}: no outcome");
+        };
+        outcomes.insert(name.to_owned(), (how == "passed", String::new()));
+    }
+    if !ended {
+        outcomes.insert(format!("{whole} as a whole"), (false, output));
+    }
+    Ok(())
+}
+
+fn numba(libraries: &Path) -> Result<Outcomes> {
+    let folder = workspace::target().join("judge");
+    let (python, packages) = environment("numba", &NUMBA)?;
     let nvidia = packages.join("nvidia");
     let others = ["cuda_nvrtc/lib", "cuda_runtime/lib", "cuda_nvcc/nvvm/lib64"]
         .map(|name| nvidia.join(name));
@@ -265,18 +297,120 @@ fn numba(libraries: &Path) -> Result<Outcomes> {
         test.env("LD_LIBRARY_PATH", &search)
             .env("CUDA_HOME", nvidia.join("cuda_nvcc"));
         test.envs([("CUDA_UM_SIM_CUDA", "12.9"), ("CUDA_UM_SIM_DEVICES", "2")]);
-        let (ended, output) = outcome(&mut test)?;
-        let log = std::fs::read_to_string(folder.join("log"))?;
-        let judged = log.lines().filter_map(|line| line.strip_prefix("judged "));
-        for line in judged {
-            let Some((name, how)) = line.rsplit_once(' ') else {
-                bail!("{line}: no outcome");
-            };
-            outcomes.insert(name.to_owned(), (how == "passed", String::new()));
-        }
-        if !ended {
-            outcomes.insert(format!("{module} as a whole"), (false, output));
-        }
+        judged(&mut test, &module, &mut outcomes)?;
     }
+    Ok(outcomes)
+}
+
+/// Packages for cuda.core: the suite's version is that of its tests.
+const CUDA_CORE: [&str; 14] = [
+    "cuda-core==1.1.0",
+    "cuda-bindings==13.5.0",
+    "nvidia-cuda-nvrtc==13.0.88",
+    "nvidia-nvjitlink==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-cccl==13.0.85",
+    "nvidia-cuda-crt==13.0.88",
+    "pytest==9.1.0",
+    "pytest-timeout==2.4.0",
+    "pytest-rerunfailures==16.3",
+    "pytest-repeat==0.9.4",
+    "cffi==2.0.0",
+    "cloudpickle==3.1.2",
+    "psutil==7.2.2",
+];
+
+/// What of cuda.core's tests is judged.
+const CUDA_CORE_TESTS: [&str; 11] = [
+    "memory",
+    "graph",
+    "test_memory.py",
+    "test_memory_peer_access.py",
+    "test_memory_peer_access_utils.py",
+    "test_stream.py",
+    "test_event.py",
+    "test_launcher.py",
+    "test_context.py",
+    "test_device.py",
+    "test_managed_memory_warning.py",
+];
+
+/// Prints a line for each test that is not skipped. Native code does not run here: programs are compiled to PTX where a test asks for a cubin.
+const CUDA_CORE_PLUGIN: &str = r#"
+import cuda.core
+class Program(cuda.core.Program):
+    def compile(self, target_type, *args, **kwargs):
+        return super().compile("ptx" if target_type == "cubin" else target_type, *args, **kwargs)
+cuda.core.Program = Program
+def pytest_runtest_logreport(report):
+    if report.failed or report.when == "call" and report.passed:
+        print("\njudged", report.nodeid.replace(" ", "_"), "failed" if report.failed else "passed", flush=True)
+"#;
+
+fn cuda_core(libraries: &Path, source: &Path) -> Result<Outcomes> {
+    let tests = source.join("cuda_core/tests");
+    ensure!(
+        tests.is_dir(),
+        "{}: no checkout of cuda-python",
+        source.display()
+    );
+    let (python, packages) = environment("cuda-core", &CUDA_CORE)?;
+    let plugin = workspace::target().join("judge/plugin");
+    std::fs::create_dir_all(&plugin)?;
+    std::fs::write(plugin.join("judged.py"), CUDA_CORE_PLUGIN)?;
+    let toolkit = packages.join("nvidia/cu13");
+    let search = search_path(libraries, &[toolkit.join("lib")])?;
+    let mut outcomes = Outcomes::new();
+    for name in CUDA_CORE_TESTS {
+        let mut test = Command::new(&python);
+        test.current_dir(&tests)
+            .args(["-m", "pytest", "-p", "judged", "-p", "no:cacheprovider"])
+            .args([
+                "--timeout",
+                "60",
+                "--quiet",
+                "--no-header",
+                "-s",
+                "--rootdir",
+                ".",
+                name,
+            ]);
+        test.env("LD_LIBRARY_PATH", &search)
+            .env("PYTHONPATH", &plugin)
+            .env("CUDA_HOME", &toolkit);
+        test.envs([("CUDA_UM_SIM_CUDA", "13.0"), ("CUDA_UM_SIM_DEVICES", "2")]);
+        let mut found = Outcomes::new();
+        judged(&mut test, name, &mut found)?;
+        // pytest ends without success if a test fails.
+        let ran = found.len() > 1 || !found.contains_key(&format!("{name} as a whole"));
+        found.retain(|test, _| !(ran && test.ends_with(" as a whole")));
+        outcomes.extend(found);
+    }
+    Ok(outcomes)
+}
+
+/// Programs that somebody built with a shared libcudart and PTX, each run in its folder.
+fn samples(libraries: &Path, source: &Path) -> Result<Outcomes> {
+    let mut outcomes = Outcomes::new();
+    for entry in std::fs::read_dir(source).with_context(|| source.display().to_string())? {
+        let (folder, name) = {
+            let entry = entry?;
+            (
+                entry.path(),
+                entry.file_name().to_string_lossy().into_owned(),
+            )
+        };
+        let program = folder.join(&name);
+        if !program.is_file() {
+            continue;
+        }
+        let mut test = Command::new(&program);
+        test.current_dir(&folder)
+            .env("LD_LIBRARY_PATH", search_path(libraries, &[])?);
+        test.envs([("CUDA_UM_SIM_CUDA", "13.0"), ("CUDA_UM_SIM_DEVICES", "2")]);
+        test.env("CUDA_UM_SIM_KERNEL_CHECKS", "none");
+        outcomes.insert(name, outcome(&mut test)?);
+    }
+    ensure!(!outcomes.is_empty(), "{}: no programs", source.display());
     Ok(outcomes)
 }

@@ -42,7 +42,12 @@ enum Task {
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
     Bench(Options),
     /// Run a public test suite on the simulator, and compare with the list in .ci/judges of what does not pass.
-    Judge { suite: judge::Suite },
+    Judge {
+        suite: judge::Suite,
+        /// The folder of a suite that no registry of packages has.
+        #[arg(long)]
+        source: Option<std::path::PathBuf>,
+    },
     /// Check that imports inside of cuda-um point down.
     Floors,
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc); no GPU and no toolkit is needed.
@@ -81,7 +86,7 @@ fn main() -> anyhow::Result<()> {
         Task::Aarch64(args) => aarch64::run(&args),
         Task::GpuBundle(args) => gpu_bundle::run(&args),
         Task::Bench(args) => args.run("um_bench"),
-        Task::Judge { suite } => judge::run(suite),
+        Task::Judge { suite, source } => judge::run(suite, source.as_deref()),
         Task::Floors => floors::run(),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::SimLib(args) => sim_lib::run(&args),
