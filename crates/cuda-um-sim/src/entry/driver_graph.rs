@@ -16,7 +16,11 @@ node_functions! { Driver Driver;
         cuGraphHostNodeSetParams HOST
     }
     set_exec {
-        cuGraphExecKernelNodeSetParams KERNEL cuGraphExecKernelNodeSetParams_v2 KERNEL cuGraphExecHostNodeSetParams HOST
+        cuGraphExecKernelNodeSetParams KERNEL cuGraphExecHostNodeSetParams HOST
+    }
+
+    fn cuGraphExecKernelNodeSetParams_v2 as "cuGraphExecKernelNodeSetParams" (core, exec: usize, node: usize, params: Out<u8>) {
+        set_exec(core, exec, node, read(core, KERNEL, params, Api::Driver)?)
     }
 
     fn cuGraphAddMemcpyNode(
