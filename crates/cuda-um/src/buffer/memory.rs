@@ -29,14 +29,6 @@ use std::sync::Arc;
 
 /// A buffer: elements in memory of one kind. Its names are [`UnifiedBuffer`](crate::UnifiedBuffer), [`DeviceBuffer`](crate::DeviceBuffer),
 /// [`PinnedBuffer`](crate::PinnedBuffer) and [`RegisteredBuffer`](crate::RegisteredBuffer).
-///
-/// ```
-/// use cuda_um::{DeviceCopy, Memory, Result, buffer::kind::Owned};
-///
-/// fn larger<T: DeviceCopy, K: Owned>(buffer: &Memory<T, K>) -> Result<Memory<T, K>> {
-///     buffer.zeroed_like(2 * buffer.len())
-/// }
-/// ```
 pub struct Memory<T, K: Kind> {
     pub(crate) raw: Allocation,
     _elements: PhantomData<(T, K)>,
