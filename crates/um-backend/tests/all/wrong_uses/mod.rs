@@ -6,7 +6,6 @@ mod world;
 
 mod copies;
 mod environment;
-mod failures;
 mod kernels;
 mod memory;
 mod places;
