@@ -146,6 +146,26 @@ impl<T, K: Kind> Memory<T, K> {
     }
 }
 
+impl<T: DeviceCopy, K: Kind> Memory<T, K> {
+    /// Returns the elements as a vector: the vector that the buffer was made of, or a copy of other memory. Waits for all work that uses the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of that work, and of [`to_vec`](Self::to_vec). Such a vector is then leaked, because a device may still use it.
+    ///
+    /// # Panics
+    ///
+    /// Never: the type of the vector was checked.
+    pub fn into_vec(self) -> Result<Vec<T>> {
+        if !self.raw.holds::<Vec<T>>() {
+            let copy = self.to_vec()?;
+            return self.raw.close().map(|_| copy);
+        }
+        let vector = self.raw.close()?.and_then(|held| held.downcast().ok());
+        Ok(*vector.expect("the owner holds the vector of from_vec"))
+    }
+}
+
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Allocates `len` zeros.
     ///
