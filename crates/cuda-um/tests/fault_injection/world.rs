@@ -159,7 +159,7 @@ impl Post {
         };
         is_right(&self.witness.host()?, 0);
         self.add
-            .launch(&self.stream, WITNESS, (&mut self.witness, count, 3u32))?;
+            .try_run(&self.stream, &mut self.witness, WITNESS, 3)?;
         let mut copy = DeviceBuffer::<u32>::zeroed(&self.device, WITNESS)?;
         self.device
             .create_stream()?
@@ -190,8 +190,7 @@ impl Post {
             ("synchronize", stream.synchronize()),
             (
                 "a launch",
-                self.add
-                    .launch(stream, 10, (&mut self.witness, 10u32, 1u32)),
+                self.add.try_run(stream, &mut self.witness, 10, 1),
             ),
             ("a fill", self.witness.fill_on(1, stream)),
             ("a guard", self.witness.host().map(drop)),
