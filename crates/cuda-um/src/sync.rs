@@ -19,6 +19,7 @@ use crate::process_end;
 use crate::sync::held::{LOCK, assert_locks};
 use std::io::Write;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 #[derive(Default)]
@@ -109,10 +110,28 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// Spins until the condition holds, for at most this time.
-pub(crate) fn spin_until(time: Duration, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() && start.elapsed() < time_limit(time) {
+/// Returns the number of processors that the process may use. The first call asks the system, for as long as a small copy takes.
+pub(crate) fn cores() -> usize {
+    static CORES: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    // Relaxed: each thread finds the same number.
+    if CORES.load(Ordering::Relaxed) == 0 {
+        let found = std::thread::available_parallelism().map_or(1, usize::from);
+        CORES.store(found, Ordering::Relaxed);
+    }
+    CORES.load(Ordering::Relaxed)
+}
+
+/// Spins until the condition holds, for at most this time. Returns false if it does not hold.
+pub(crate) fn spin_until(time: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    // The clock is read only if the condition does not hold at once.
+    let mut start = None;
+    loop {
+        if condition() {
+            return true;
+        }
+        if start.get_or_insert_with(Instant::now).elapsed() >= time_limit(time) {
+            return false;
+        }
         std::hint::spin_loop();
     }
 }

@@ -190,7 +190,6 @@ impl Plans {
     }
 }
 
-/// The kind of an event.
 fn kind(name: impl Hash, place: Place, parts: &[Part<'_>]) -> Kind {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);

@@ -14,7 +14,6 @@ use um_backend::{
 
 use crate::each::{StopOnDrop, no_thread};
 use crate::error::{Error, Result};
-use crate::info::TensorInfo;
 use crate::map::mapped;
 use crate::options::LoadOptions;
 use crate::plan::{Group, Left, Plan, Wanted};
@@ -52,9 +51,8 @@ impl Job {
         let is_unified = kind == BufferKind::Unified;
         let is_system = is_unified && !options.is_managed && is_one_memory(device);
         if !is_system && !options.is_mapped {
-            // Beside the plan and the first allocations. A batch is at least as large as what fills the pinned memory.
-            let bytes = opened.tensors.iter().map(TensorInfo::size_bytes).sum();
-            FileRead::prepare(device, bytes);
+            // Beside the plan and the first allocations.
+            FileRead::prepare(device);
         }
         let (mut plan, mut wanted) = Plan::new(opened, options, most_untaken)?;
         let capabilities = device.capabilities();

@@ -1,14 +1,15 @@
 //! Copies between host slices and buffers, and between buffers.
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
-use crate::buffer::any::{Readable, Writable};
+use crate::DeviceCopy;
+use crate::buffer::array::{ReadArg, WriteArg};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Staged};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture::BY_HOST;
 use crate::context::op::{InCapture, Op, What};
-use crate::context::stream::{Stream, StreamInner};
+use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
@@ -17,21 +18,22 @@ use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use std::ops::RangeBounds;
 
-/// Copies `source` to a view of as many bytes. The caller may reuse `source` when this returns; later uses of the buffer are ordered after
-/// the copy. Observers hear of it unless it is a part of an operation.
-pub(super) fn from_host(target: ViewMut<'_, u8>, source: &[u8], is_told: bool) -> Result<()> {
+/// Copies `source` to a view of as many elements. The caller may reuse `source` when this returns; later uses of the buffer are ordered after the
+/// copy.
+pub(super) fn from_host<T: DeviceCopy>(target: ViewMut<'_, T>, source: &[T]) -> Result<()> {
+    range::same_length("copy_from_host", target.len(), source.len())?;
     target.raw.check_write()?;
-    assert_eq!(target.len(), source.len(), "the view was checked");
-    let (target, source) = (target.into_view(), source.as_ptr().cast_mut());
+    let (target, source) = (target.into_view().into_bytes(), source.as_ptr());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
-    unsafe { exchange(target, Direction::ToDevice, source, is_told) }
+    unsafe { exchange(target, Direction::ToDevice, source.cast_mut().cast(), true) }
 }
 
-/// Copies a view to `target`, which has as many bytes. The copy is complete when this returns.
-pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
-    assert_eq!(source.len(), target.len(), "the view was checked");
-    // SAFETY: the lengths are equal; both are borrowed, the target exclusively.
-    unsafe { exchange(source, Direction::ToHost, target.as_mut_ptr(), true) }
+/// Copies a view to `target`, which has as many elements. The copy is complete when this returns.
+pub(super) fn to_host<T: DeviceCopy>(source: View<'_, T>, target: &mut [T]) -> Result<()> {
+    range::same_length("copy_to_host", source.len(), target.len())?;
+    let (source, target) = (source.into_bytes(), target.as_mut_ptr().cast());
+    // SAFETY: the lengths are equal; both are borrowed, the target exclusively; any bytes are elements.
+    unsafe { exchange(source, Direction::ToHost, target, true) }
 }
 
 /// Copies between a view and as many bytes of the host: by CUDA, or by the host, if the memory is of the host or is left to it.
@@ -39,7 +41,7 @@ pub(super) fn to_host(source: View<'_, u8>, target: &mut [u8]) -> Result<()> {
 /// # Safety
 ///
 /// The memory of the host is valid, and both are borrowed as the direction requires: the target exclusively.
-unsafe fn exchange(
+pub(super) unsafe fn exchange(
     view: View<'_, u8>,
     direction: Direction,
     host: *mut u8,
@@ -59,13 +61,14 @@ unsafe fn exchange(
                 host,
                 device: view.address(),
                 bytes: view.len(),
-                kind: kind(raw, direction.kind()),
+                kind: direction.kind(raw),
             };
-            let copied = match is_beside_guards {
-                // SAFETY: the caller's promise.
-                false => unsafe { with_host(&op, copy) },
-                // SAFETY: the caller's promise.
-                true => unsafe { through_vector(&op, copy) },
+            // SAFETY: the caller's promise.
+            let copied = unsafe {
+                match is_beside_guards {
+                    false => transfer::with_host(&op, copy),
+                    true => through_vector(&op, copy),
+                }
             };
             match copied {
                 // A guard began meanwhile.
@@ -100,88 +103,12 @@ unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
             host: own.as_mut_ptr(),
             ..copy
         };
-        with_host(op, own_copy)?;
+        transfer::with_host(op, own_copy)?;
         if copy.direction == Direction::ToHost {
             copy.host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }
     }
     Ok(())
-}
-
-/// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
-pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
-    match buffer.is_managed() {
-        true => CopyKind::ByAddress,
-        false => explicit,
-    }
-}
-
-/// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer. When this returns,
-/// nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
-///
-/// # Safety
-///
-/// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively.
-#[inline(always)]
-unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
-    let stream = op.device.own_stream()?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        match transfer::through_piece(stream, op, copy) {
-            Some(outcome) => outcome,
-            None => staged(stream, op, copy),
-        }
-    }
-}
-
-/// # Safety
-///
-/// As for [`with_host`].
-unsafe fn staged(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
-    let device = op.device;
-    let mut in_use = InUse(None);
-    let enqueued = stream.submit(op, |raw_stream| {
-        if copy.direction == Direction::ToHost {
-            in_use.0 = Some(stream.inner());
-        }
-        // SAFETY: the caller's promise; `submit` made the stream wait for the earlier uses of the buffer.
-        if let Some(outcome) = unsafe { transfer::copy(device.state(), stream.inner(), copy) } {
-            return outcome;
-        }
-        let (to, from) = copy.direction.ends(copy.device, copy.host);
-        in_use.0 = Some(stream.inner());
-        // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
-        unsafe {
-            device.api().memcpy_async(
-                device.ordinal(),
-                to,
-                from,
-                copy.bytes,
-                copy.kind,
-                raw_stream,
-            )
-        }
-    });
-    // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
-    enqueued.and(in_use.finish())
-}
-
-/// The stream that may use the caller's memory, if any. The wait for it happens at the latest when this is dropped.
-pub(super) struct InUse<'a>(pub(super) Option<&'a StreamInner>);
-
-impl InUse<'_> {
-    fn finish(mut self) -> Result<()> {
-        self.0.take().map_or(Ok(()), StreamInner::finish)
-    }
-}
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        if let Some(stream) = self.0.take() {
-            // An earlier error or a panic leads here, so this error cannot be returned.
-            let _ = stream.finish();
-        }
-    }
 }
 
 impl Stream {
@@ -217,13 +144,14 @@ impl Stream {
     /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy<M: Readable>(
-        &self,
-        source: &M,
-        target: &mut impl Writable<Element = M::Element>,
-    ) -> Result<()> {
-        range::same_length("copy", target.as_view().len(), source.as_view().len())?;
-        self.copy_range(source, .., target, 0)
+    pub fn copy<'a, T, S, D>(&self, source: &'a S, target: &'a mut D) -> Result<()>
+    where
+        &'a S: ReadArg<T>,
+        &'a mut D: WriteArg<T>,
+    {
+        let (source, target) = (source.into_view()?, target.into_view_mut()?);
+        range::same_length("copy", target.len(), source.len())?;
+        self.copy_views(source, target)
     }
 
     /// Does the same as [`copy`](Self::copy) for the elements in `range`, to the target's elements from `offset` on.
@@ -232,19 +160,26 @@ impl Stream {
     ///
     /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`copy`](Self::copy).
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy_range<M: Readable>(
+    pub fn copy_range<'a, T, S, D>(
         &self,
-        source: &M,
+        source: &'a S,
         range: impl RangeBounds<usize>,
-        target: &mut impl Writable<Element = M::Element>,
+        target: &'a mut D,
         offset: usize,
-    ) -> Result<()> {
-        let (source, target) = (source.as_view(), target.as_view_mut());
+    ) -> Result<()>
+    where
+        &'a S: ReadArg<T>,
+        &'a mut D: WriteArg<T>,
+    {
+        let source = source.into_view()?.slice(range)?;
+        let target = target.into_view_mut()?;
+        self.copy_views(source, target.slice_at(offset, source.len())?)
+    }
+
+    fn copy_views<T>(&self, source: View<'_, T>, target: ViewMut<'_, T>) -> Result<()> {
         self.check_runtime(source.device(), "the buffer")?;
         self.check_runtime(target.device(), "the buffer")?;
-        let source = source.slice(range)?;
         target.raw.check_write()?;
-        let target = target.slice_at(offset, source.len())?;
         if source.is_empty() {
             return Ok(());
         }

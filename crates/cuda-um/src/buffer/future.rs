@@ -43,7 +43,7 @@ pub(super) async fn copy_from_host(mut target: ViewMut<'_, u8>, source: &[u8]) -
     let raw = target.raw;
     raw.check_write()?;
     in_pieces(raw, Access::Write, source.len(), |piece| {
-        copy::from_host(target.slice_mut(piece.clone())?, &source[piece], true)
+        copy::from_host(target.slice_mut(piece.clone())?, &source[piece])
     })
     .await?;
     uses_done(raw, Access::Write, None).await
@@ -64,14 +64,21 @@ async fn in_pieces(
     total: usize,
     mut copy: impl FnMut(Range<usize>) -> Result<()>,
 ) -> Result<()> {
+    // The number of the last piece on the copy stream.
     let mut own = None;
     for start in (0..total).step_by(PIECE) {
         let piece = async {
-            may_copy(raw, access, own.take()).await?;
+            let last = last_of_copies(raw)?;
+            let seq = last.as_ref().map(|used| used.seq);
+            // What the piece would wait for: the buffer's uses, and work that others enqueued on the copy stream after the last piece.
+            if own.is_none() || own != seq {
+                uses_done(raw, access, last).await?;
+            }
             copy(start..total.min(start + PIECE))?;
-            last_of_copies(raw)
+            own = last_of_copies(raw)?.map(|used| used.seq);
+            Ok(())
         };
-        own = piece.await.map_err(|error| cut(error, start, total))?;
+        piece.await.map_err(|error| cut(error, start, total))?;
         let_others_run().await;
     }
     Ok(())
@@ -85,16 +92,6 @@ fn last_of_copies(raw: &Allocation) -> Result<Option<Use>> {
     let stream = Arc::clone(raw.device().own_stream()?.inner());
     let seq = stream.submitted();
     Ok(Some(Use { stream, seq }))
-}
-
-/// Awaits the work that the next piece would wait for: the buffer's uses, and work that others enqueued on the copy stream after the
-/// previous piece.
-async fn may_copy(raw: &Allocation, access: Access, own: Option<Use>) -> Result<()> {
-    let last = last_of_copies(raw)?;
-    match (&own, &last) {
-        (Some(own), Some(last)) if own.seq == last.seq => Ok(()),
-        _ => uses_done(raw, access, last).await,
-    }
 }
 
 /// Awaits the uses of the buffer, and one other use.
@@ -133,13 +130,12 @@ fn cut(error: Error, start: usize, total_bytes: usize) -> Error {
 /// Yields once to the executor.
 async fn let_others_run() {
     let mut had_turn = false;
-    poll_fn(|context| {
-        if had_turn {
-            return Poll::Ready(());
+    poll_fn(|context| match std::mem::replace(&mut had_turn, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
         }
-        had_turn = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
     })
     .await;
 }

@@ -68,9 +68,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let elements: &[T] = mapping.as_deref().map_or(&[], bytemuck::cast_slice);
         let (at, held) = (NonNull::from(elements), Box::new(mapping));
         // SAFETY: the mapping does not move while the buffer owns it. It is never written.
-        let mut buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
-        buffer.raw.is_read_only = true;
-        Ok(buffer)
+        let buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
+        Ok(buffer.read_only())
     }
 }
 
@@ -80,24 +79,27 @@ fn part_of_file<T>(bytes: &impl RangeBounds<u64>, size: u64) -> Result<Range<usi
     let addressed = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let start = bytes.start_bound().map(|&at| addressed(at));
     let end = bytes.end_bound().map(|&at| addressed(at));
-    let refused = |start, end, reason| Error::InvalidArgument {
-        what: "the range of a file",
-        value: format!("{start}..{end} bytes"),
-        reason,
-    };
-    let part = range::check((start, end), addressed(size)).map_err(|error| match error {
-        Error::RangeOutOfBounds { start, end, len } => {
-            refused(start, end, format!("the file has {len} bytes"))
-        }
-        other => other,
-    })?;
     let (width, alignment) = (size_of::<T>(), align_of::<T>());
-    let reason = if !part.len().is_multiple_of(width) {
-        format!("elements have {width} bytes")
-    } else if !part.start.is_multiple_of(alignment) {
-        format!("it begins at a multiple of {alignment}, the alignment of the elements")
-    } else {
-        return Ok(part);
+    let (part, reason) = match range::check((start, end), addressed(size)) {
+        Err(Error::RangeOutOfBounds { start, end, len }) => {
+            (start..end, format!("the file has {len} bytes"))
+        }
+        Err(other) => return Err(other),
+        Ok(part) if !part.len().is_multiple_of(width) => {
+            (part, format!("elements have {width} bytes"))
+        }
+        Ok(part) if !part.start.is_multiple_of(alignment) => {
+            let reason = "the alignment of the elements";
+            (
+                part,
+                format!("it begins at a multiple of {alignment}, {reason}"),
+            )
+        }
+        Ok(part) => return Ok(part),
     };
-    Err(refused(part.start, part.end, reason))
+    Err(Error::InvalidArgument {
+        what: "the range of a file",
+        value: format!("{}..{} bytes", part.start, part.end),
+        reason,
+    })
 }

@@ -5,12 +5,10 @@
 )]
 
 use crate::DeviceCopy;
-use crate::buffer::copy::{from_host, kind};
 use crate::buffer::transfer::{Direction, Job, Piece, Staged, Transfers};
 use crate::buffer::view::ViewMut;
 use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
-use crate::driver::CopyKind;
 use crate::error::Result;
 use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
@@ -31,6 +29,7 @@ pub struct Slots<'c, T> {
 }
 
 /// The proof that all [`Slots`] of the same `'c` are written.
+#[derive(Debug)]
 pub struct Filled<'c> {
     _this: Brand<'c>,
 }
@@ -83,16 +82,10 @@ impl<T> std::fmt::Debug for Slots<'_, T> {
     }
 }
 
-impl std::fmt::Debug for Filled<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Filled").finish()
-    }
-}
-
-/// Writes the elements of a view, which `make` counts from `first` on, in pieces on several threads. All closure calls have returned when this returns; a copy to the device may
-/// still run.
+/// Writes the elements of a view, which `make` counts from `first` on, in pieces on several threads. All closure calls have returned when this
+/// returns; a copy to the device may still run.
 pub(super) fn overwrite<T: DeviceCopy>(
-    mut target: ViewMut<'_, T>,
+    target: ViewMut<'_, T>,
     first: usize,
     make: impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync,
 ) -> Result<()> {
@@ -100,66 +93,31 @@ pub(super) fn overwrite<T: DeviceCopy>(
     if target.is_empty() {
         return Ok(());
     }
-    let part = [target.part(Access::Write)];
-    let op = Op::new(What::Copy, part[0].device(), &part);
-    op.run(("host_overwrite", true), || {
-        write(&mut target, first, &make)
-    })
-}
-
-fn write<T: DeviceCopy>(
-    target: &mut ViewMut<'_, T>,
-    first: usize,
-    make: &(impl for<'c> Fn(usize, Slots<'c, T>) -> Filled<'c> + Sync),
-) -> Result<()> {
-    let produce = |start: usize, into: &mut [u8]| {
+    let fill = |piece: &Piece, into: &mut [u8]| {
         assert_no_lock_held("a closure of host_overwrite");
         let to = into.as_mut_ptr().cast::<MaybeUninit<T>>();
         // `to` points into a chunk of the ring, a vector, or the buffer.
         assert!(to.is_aligned(), "a piece is aligned for its elements");
-        // SAFETY: the bytes, which are whole elements and borrowed exclusively. `start` is a whole element.
+        // SAFETY: the bytes, which are whole elements and borrowed exclusively.
         let slots = unsafe { std::slice::from_raw_parts_mut(to, into.len() / size_of::<T>()) };
-        make(
-            first + start / size_of::<T>(),
-            Slots {
-                slots,
-                _this: PhantomData,
-            },
-        );
-    };
-    let (address, bytes) = (target.address(), target.size_bytes());
-    if target.raw.is_host_memory() {
-        let _closed = target
-            .raw
-            .wait_for_host(&target.bytes(), Access::Write, "host_overwrite")?;
-        // SAFETY: the view's bytes, which are borrowed exclusively, and which no device uses now.
-        produce(0, unsafe { std::slice::from_raw_parts_mut(address, bytes) });
-        return Ok(());
-    }
-    let copy = Staged {
-        direction: Direction::ToDevice,
-        host: std::ptr::null_mut(),
-        device: address,
-        bytes,
-        kind: kind(target.raw, CopyKind::HostToDevice),
-    };
-    let (device, mut all) = (target.device(), target.as_view_mut().into_bytes());
-    let (threads, pieces) = Transfers::of(device.state()).pieces_of(&copy, size_of::<T>());
-    let fill = |piece: &Piece, into: &mut [u8]| {
-        produce(piece.at, into);
+        let _this = PhantomData;
+        make(first + piece.at / size_of::<T>(), Slots { slots, _this });
         Ok(())
     };
-    let job = Job::new((copy.direction, copy.kind), &pieces, bytes, &fill);
-    let part = [all.part(Access::Write)];
-    let op = Op::with_host(device, &part);
-    // SAFETY: the pieces are of the view, which is borrowed exclusively.
-    unsafe {
-        job.run(&op, false, threads, |piece, bytes| {
-            from_host(
-                all.slice_mut(piece.at..piece.at + piece.bytes)?,
-                bytes,
-                false,
-            )
-        })
-    }
+    let view = target.into_view().into_bytes();
+    let part = [view.part(Access::Write)];
+    Op::new(What::Copy, view.device(), &part).tell_if(true, None, || {
+        let copy = Staged {
+            direction: Direction::ToDevice,
+            host: std::ptr::null_mut(),
+            device: view.address(),
+            bytes: view.len(),
+            kind: Direction::ToDevice.kind(view.raw),
+        };
+        let options = Transfers::of(view.device().state()).options();
+        let (threads, pieces) = options.pieces(&copy, size_of::<T>());
+        let job = Job::new((copy.direction, copy.kind), &pieces, copy.bytes, &fill);
+        // SAFETY: the pieces are of the view, which is borrowed exclusively.
+        unsafe { job.run(&[view], false, threads) }
+    })
 }

@@ -5,11 +5,11 @@
 //! link. In between, one thread does as well: the driver's to an idle stream, the caller's with the ring otherwise. A copy to the device returns
 //! when its source is in pinned memory, or, by the driver, on the device; later uses of the buffer are ordered after it.
 
+mod copies;
 mod job;
 #[cfg(all(test, cuda_um_loom))]
 #[path = "../../tests/loom/transfer/mod.rs"]
 mod models;
-mod on_host;
 mod options;
 mod piece;
 mod plan;
@@ -20,23 +20,14 @@ mod streaming;
 mod transfers;
 mod workers;
 
-pub(crate) use crate::buffer::transfer::job::{Direction, Job, Piece, Staged, copy};
-pub(crate) use crate::buffer::transfer::on_host::copy_on_host;
+pub(crate) use crate::buffer::transfer::copies::{Direction, Staged, copy_on_host};
+pub(crate) use crate::buffer::transfer::job::{Job, Piece};
 pub use crate::buffer::transfer::options::TransferOptions;
-pub(crate) use crate::buffer::transfer::piece::through_piece;
+pub(crate) use crate::buffer::transfer::piece::with_host;
 pub(crate) use crate::buffer::transfer::transfers::Transfers;
 
-use crate::context::device::{Device, DeviceState};
+use crate::context::device::Device;
 use crate::context::reclaim::Which;
-
-/// Returns true if CUDA did not allocate or register the memory at this address: a copy from or to it must be staged.
-pub(crate) fn is_pageable(device: &DeviceState, address: *const u8) -> bool {
-    // An older runtime returns "invalid value" for memory that CUDA did not allocate or register.
-    device
-        .api
-        .is_registered(device.ordinal, address)
-        .map_or(true, |registered| !registered)
-}
 
 impl Device {
     /// Sets the options for copies from and to pageable memory, for all handles of this device, from the next copy on. A copy that is

@@ -9,12 +9,14 @@ use crate::error::{Error, Result};
 use crate::managed::batch::prefetch;
 use crate::resource::allocation::Allocation;
 use crate::resource::location::Place;
+use std::fmt::Display;
 
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
     // A loop repeats this case. `prefetch` does the same, but makes an operation first.
-    if stream.leaves_out(|| is_there(raw, location))? {
-        return stream.check_runtime(raw.device(), "the stream");
+    let is_there = || Place::of(location).is_some_and(|place| raw.pages.is_at(place));
+    if stream.leaves_out(raw.home, location, is_there)? {
+        return Ok(());
     }
     if view.bytes().is_empty() || !raw.migrates() {
         stream.check_runtime(raw.device(), "the stream")?;
@@ -35,11 +37,15 @@ pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
     if view.raw.migrates() || view.raw.bytes() == 0 {
         return Ok(());
     }
-    Err(Error::NotSupported {
-        what: format!("a prefetch of {}", view.raw.title()),
+    Err(not_managed(view, "a prefetch of"))
+}
+
+pub(super) fn not_managed<T>(view: View<'_, T>, call: impl Display) -> Error {
+    Error::NotSupported {
+        what: format!("{call} {}", view.raw.title()),
         needs: "managed memory".to_owned(),
         have: view.kind_in_words(),
-    })
+    }
 }
 
 /// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.

@@ -13,7 +13,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::label::{Label, Name, Title};
+use crate::label::{Label, Title};
 use crate::resource::block::{Address, Block};
 use crate::resource::existing::Existing;
 use crate::resource::id;
@@ -40,7 +40,7 @@ pub struct Allocation {
     is_owned: bool,
     // The next three are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
-    home: usize,
+    pub(crate) home: usize,
     /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
     pub(crate) is_located: bool,
     /// True for a read-only import, which refuses all writes.
@@ -51,7 +51,7 @@ pub struct Allocation {
     /// The decision that led to the memory of a unified buffer.
     pub(crate) chosen: Option<Chosen>,
     label: Option<Label>,
-    name: Option<Name>,
+    name: Option<Arc<str>>,
 }
 
 impl Deref for Allocation {
@@ -155,13 +155,13 @@ impl Allocation {
     }
 
     /// Sets the name.
-    pub(crate) fn set_name(&mut self, name: Name) {
+    pub(crate) fn set_name(&mut self, name: Arc<str>) {
         self.name = Some(name);
         self.tell(What::Name);
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_ref().map(Name::as_str)
+        self.name.as_deref()
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 
 use crate::driver::{Api, host_memory};
 use crate::error::Result;
+use crate::sync::cores;
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::read_to_string;
 use std::mem::ManuallyDrop;
@@ -81,8 +82,7 @@ impl PinnedPages {
         // A child made by `fork` does not have the pages: a copy on write would move the parent's away from the device.
         #[cfg(target_os = "linux")]
         mapping.advise(memmap2::Advice::DontFork).ok()?;
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(MOST_THREADS).min(bytes / (2 * HUGE));
+        let threads = cores().min(MOST_THREADS).min(bytes / (2 * HUGE));
         let part = bytes.div_ceil(threads.max(1)).next_multiple_of(HUGE);
         let touch = |part: &mut [u8]| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 0);
         thread::scope(|scope| {

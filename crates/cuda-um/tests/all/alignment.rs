@@ -176,7 +176,7 @@ impl Bed {
         let mut pinned = PinnedBuffer::from_slice(device, &elements).unwrap();
         self.host_ways(&mut pinned, &elements, round);
         let mut on_device = DeviceBuffer::from_slice(device, &elements).unwrap();
-        assert!(on_device.as_device_ptr().is_aligned());
+        assert!(on_device.as_ptr().is_aligned());
         self.ways(&mut on_device, elements.clone(), round);
         // Registered memory does not come from an allocator, so it may begin at any address that is aligned for the element.
         let mut vector = [vec![T::of(1); 3], elements.clone()].concat();

@@ -29,7 +29,6 @@ fn small(threads: usize) -> TransferOptions {
     TransferOptions::default()
         .threads(threads)
         .ring_bytes(threads * 2 * 16384)
-        .from_bytes(10_000)
 }
 
 /// The sizes of all pinned memory that has not been freed.
@@ -170,7 +169,7 @@ fn every_element_arrives_whatever_the_way() {
     every_way(&device, options, &[10, 700_001]);
 }
 
-/// A copy that finds no pinned memory is left to the driver while a thread allocates it.
+/// A copy that finds no pinned memory is left to the driver. Then a thread allocates it.
 #[test]
 fn the_first_copy_waits_for_no_pinned_memory() {
     let _watchdog = watch();
@@ -187,10 +186,15 @@ fn the_first_copy_waits_for_no_pinned_memory() {
             }
             calls(&sim, "cudaMemcpyAsync") - before
         };
+        sim.clear_trace();
         assert_eq!(copy(), 1, "the driver");
         while copy() == 1 {
             std::thread::yield_now();
         }
+        let names = sim.trace().into_iter().map(|call| call.name);
+        let steps = ["cudaStreamSynchronize", "cudaHostRegister"];
+        let first = names.filter(|name| steps.contains(name)).take(1);
+        assert!(first.eq(["cudaStreamSynchronize"]), "both at a time");
         assert_eq!(pinned(&sim), [8 * MIB]);
         device.trim();
         assert_eq!(pinned(&sim), [0; 0]);
@@ -205,9 +209,6 @@ fn lanes_are_allocated_once_and_as_copies_need_them() {
     let options = small(2).ring_bytes(32 << 10);
     device.set_transfer_options(options);
     let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 600_000).unwrap();
-    buffer.copy_from_host_at(0, &[1; 100]).unwrap();
-    assert_eq!(pinned(&sim), [0; 0], "too small for these options");
-    device.set_transfer_options(TransferOptions::default());
     for round in 0..2 {
         buffer.copy_from_host_at(0, &[round; 100]).unwrap();
         assert_eq!(pinned(&sim).len(), 1, "the piece of small copies");
@@ -216,7 +217,6 @@ fn lanes_are_allocated_once_and_as_copies_need_them() {
         assert_eq!(buffer.read_one(99).unwrap(), round);
         device.trim();
     }
-    device.set_transfer_options(options);
     // A copy of 128 KiB and less has memory of its own.
     for (count, lanes) in [(40_000, 1), (600_000, 2), (40_000, 2), (600_000, 2)] {
         buffer.copy_from_host_at(0, &numbers(count, 2)).unwrap();

@@ -264,7 +264,7 @@ fn a_copy_of_many_pieces_stops_at_its_next_piece() {
             let sim = Sim::builder().build().unwrap();
             let (device, _stream) = on(&cuda_um_testkit::open(&sim), 0);
             let options = TransferOptions::default().threads(1);
-            device.set_transfer_options(options.ring_bytes(2 * 16384).from_bytes(10_000));
+            device.set_transfer_options(options.ring_bytes(2 * 16384));
             let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
             device.synchronize().unwrap();
             let (begins, begun) = channel();

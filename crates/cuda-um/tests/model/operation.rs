@@ -202,7 +202,6 @@ pub enum Operation {
         device: u8,
         threads: u8,
         ring_pages: u8,
-        from_bytes: u16,
     },
     /// Work that is captured over the streams of a device, and launched several times with all slots.
     Graph {
@@ -369,8 +368,8 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         1 => (stream(), stream()).prop_map(|(before, after)| Order { before, after }),
         1 => stream().prop_map(|stream| NewStream { stream }),
         1 => stream().prop_map(|stream| Synchronize { stream }),
-        1 => (0..4_u8, 1..4_u8, 0..32_u8, any::<u16>())
-            .prop_map(|(device, threads, ring_pages, from_bytes)| Staging { device, threads, ring_pages, from_bytes }),
+        1 => (0..4_u8, 1..4_u8, 0..32_u8)
+            .prop_map(|(device, threads, ring_pages)| Staging { device, threads, ring_pages }),
         4 => (stream(), proptest::collection::vec(work(0), 1..=6), 1..=3_u8)
             .prop_map(|(stream, work, launches)| Graph { stream, work, launches }),
         8 => any::<u8>().prop_map(|order| Hold { order }),

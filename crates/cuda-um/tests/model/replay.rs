@@ -223,13 +223,11 @@ impl<'m> Replay<'m> {
                 device,
                 threads,
                 ring_pages,
-                from_bytes,
             } => {
                 let sides = &self.machine.sides;
                 let options = TransferOptions::default()
                     .threads(usize::from(threads))
-                    .ring_bytes(usize::from(ring_pages) * 4096)
-                    .from_bytes(usize::from(from_bytes));
+                    .ring_bytes(usize::from(ring_pages) * 4096);
                 let side = &sides[usize::from(device) % sides.len()];
                 side.device.set_transfer_options(options);
                 Ok(())

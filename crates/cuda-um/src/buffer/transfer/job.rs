@@ -1,64 +1,24 @@
 //! Copies, reads of storage and overwrites: jobs in pieces, on several threads.
 #![allow(unsafe_code, reason = "copies by address, on several threads")]
 
+use crate::buffer::copy::exchange;
 use crate::buffer::host_vec;
+use crate::buffer::transfer::copies::Direction;
 use crate::buffer::transfer::options::PAGE;
 use crate::buffer::transfer::ring::{CHUNKS, Lane};
 use crate::buffer::transfer::transfers::{Transfers, Turn};
-use crate::buffer::transfer::{plan, streaming};
-use crate::context::device::DeviceState;
+use crate::buffer::view::View;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::element::ALIGNMENT;
 use crate::error::{Error, Result};
+use crate::process_end::Calls;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
-
-/// The direction of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    ToDevice,
-    ToHost,
-}
-
-impl Direction {
-    /// The function of the caller, and the use of the device's memory.
-    pub(crate) fn names(self) -> (&'static str, Access) {
-        match self {
-            Self::ToDevice => ("copy_from_host", Access::Write),
-            Self::ToHost => ("copy_to_host", Access::Read),
-        }
-    }
-
-    pub(crate) fn kind(self) -> CopyKind {
-        match self {
-            Self::ToDevice => CopyKind::HostToDevice,
-            Self::ToHost => CopyKind::DeviceToHost,
-        }
-    }
-
-    /// The target and the source.
-    pub(crate) fn ends(self, device: *mut u8, host: *mut u8) -> (*mut u8, *const u8) {
-        match self {
-            Self::ToDevice => (device, host),
-            Self::ToHost => (host, device),
-        }
-    }
-}
-
-/// A copy between the host and a device's memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Staged {
-    pub(crate) direction: Direction,
-    pub(crate) host: *mut u8,
-    pub(crate) device: *mut u8,
-    pub(crate) bytes: usize,
-    /// The kind of copy that CUDA gets.
-    pub(crate) kind: CopyKind,
-}
+use std::ops::Range;
 
 /// A part of a job.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +28,22 @@ pub(crate) struct Piece {
     /// The position in the job, in bytes.
     pub(crate) at: usize,
     pub(crate) bytes: usize,
+    /// The number of its view, of those of the job.
+    pub(crate) of: usize,
+}
+
+impl Piece {
+    /// The range of bytes in its view.
+    pub(crate) fn range(&self, views: &[View<'_, u8>]) -> Range<usize> {
+        let start = self.device.addr() - views[self.of].address().addr();
+        start..start + self.bytes
+    }
+}
+
+/// Returns true if the host writes the view itself: memory of the host, and managed memory of a device that has no other.
+fn is_written_by_host(view: &View<'_, u8>) -> bool {
+    let raw = view.raw;
+    raw.is_host_memory() || raw.is_managed() && raw.device().capabilities().integrated
 }
 
 /// Fills memory for the device's side of a piece, or takes what came from there.
@@ -99,79 +75,6 @@ impl Drop for StopOthers<'_> {
     }
 }
 
-/// Copies through the ring. Returns `None`, and does nothing, if the copy is too small, the memory is not pageable, the driver copies it as fast
-/// without staging, another copy has the ring, or there is none yet. When this returns, nothing uses the host's memory; a copy to the device
-/// may still run on the stream.
-///
-/// All copies of a device use the same stream: the chunks rely on its order.
-///
-/// # Errors
-///
-/// [`Error::Incomplete`] with the number of bytes that are known to be copied. No part of the copy then still runs.
-///
-/// # Safety
-///
-/// Both sides are valid for `bytes`. Nothing else uses the host's side until this returns, nor the device's side until the stream's work is
-/// complete; the stream's earlier work ensures this on the device.
-pub(crate) unsafe fn copy(
-    device: &DeviceState,
-    stream: &StreamInner,
-    copy: Staged,
-) -> Option<Result<()>> {
-    let Staged {
-        direction,
-        host,
-        bytes,
-        kind,
-        ..
-    } = copy;
-    // Do not wait for the ring: the code that has it may copy as well.
-    let mut turn = Transfers::of(device).take()?;
-    if !turn.options.stages(bytes) {
-        return None;
-    }
-    // On a busy stream the driver would wait for the earlier work, and for that of other streams, which only a query tells.
-    if plan::is_for_driver(direction, bytes) && matches!(stream.is_idle(), Ok(true))
-        || device.capabilities.reads_host_memory_in_place()
-        || !super::is_pageable(device, host)
-    {
-        return None;
-    }
-    let threads = plan::copy_threads(bytes, turn.options.threads);
-    let ring = turn.ring(device, threads, turn.options.chunk_bytes(), false)?;
-    let threads = threads.min(ring.lanes());
-    let pieces = plan::pieces(&copy, 1, ring.chunk_bytes(), threads);
-    let past_caches = match direction {
-        Direction::ToDevice => streaming::FROM..streaming::TO_DEVICE_BELOW,
-        Direction::ToHost => streaming::FROM..usize::MAX,
-    };
-    // A single thread is slower past the caches.
-    let is_past_caches = threads > 1 && past_caches.contains(&bytes);
-    let host = SharedAddress(host);
-    let fill = |piece: &Piece, pinned: &mut [u8]| {
-        let host = { &host }.0.wrapping_add(piece.at);
-        let (to, from) = direction.ends(pinned.as_mut_ptr(), host);
-        // SAFETY: the piece is within the host's side, which only this piece uses; the caller promises both.
-        unsafe {
-            match is_past_caches {
-                false => std::ptr::copy_nonoverlapping(from, to, piece.bytes),
-                true => streaming::copy(from, to, piece.bytes),
-            }
-        }
-        Ok(())
-    };
-    let job = Job::new((direction, kind), &pieces, bytes, &fill);
-    // SAFETY: the caller's promise.
-    unsafe { job.through_ring(&mut turn, stream, threads) };
-    Some(job.outcome(stream))
-}
-
-/// The host's side of a copy.
-pub(super) struct SharedAddress(pub(super) *mut u8);
-
-// SAFETY: the code that makes the value promises that any thread may use the memory meanwhile.
-unsafe impl Sync for SharedAddress {}
-
 impl<'a> Job<'a> {
     pub(crate) fn new(
         (direction, kind): (Direction, CopyKind),
@@ -190,53 +93,65 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Runs a job to the device whose bytes code of the caller makes, as the operation: through the ring. Without one, and on a device with a gate,
-    /// that code runs first, and then `put` copies the bytes of each piece: otherwise it would run while the host waits for this work.
+    /// Fills the views with bytes that code of the caller makes: through the ring, or in place if the host may write all of them. Without a ring,
+    /// and on a device with a gate, that code runs first, and then the bytes of each piece are copied: otherwise it would run while the host
+    /// waits for this work.
     ///
     /// # Safety
     ///
-    /// The pieces are of the operation's parts, which are borrowed exclusively.
+    /// The pieces are of the views, which are borrowed exclusively.
     pub(crate) unsafe fn run(
         self,
-        op: &Op<'_>,
+        views: &[View<'_, u8>],
         is_read: bool,
         threads: usize,
-        mut put: impl FnMut(&Piece, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let stream = op.device.own_stream()?;
-        let (inner, device) = (stream.inner(), op.device.state());
+        let call = if is_read { "read_at" } else { "host_overwrite" };
+        let _calls = Calls::of(call)?;
+        let (first, last) = (&self.pieces[0], &self.pieces[self.pieces.len() - 1]);
+        let (device, used) = (views[0].device(), &views[first.of..=last.of]);
+        let (stream, transfers) = (device.own_stream()?, Transfers::of(device.state()));
+        if used.iter().all(is_written_by_host) {
+            // For its threads only.
+            let turn = transfers.take(is_read);
+            let mut open = SmallVec::<[_; 1]>::new();
+            for view in used {
+                open.push(view.raw.wait_for_host(&view.bytes(), Access::Write, call)?);
+            }
+            // SAFETY: the views are borrowed exclusively, and no device uses them now.
+            unsafe { self.in_place(threads, turn) };
+            return self.outcome(stream.inner());
+        }
         let through_ring = || {
-            let transfers = Transfers::of(device);
-            let turn = match is_read {
-                true => transfers.take_to_read(),
-                false => transfers.take(),
-            };
-            let largest = self.pieces.iter().map(|piece| piece.bytes).max();
-            let is_done = turn.zip(largest).and_then(|(mut turn, largest)| {
-                let chunk = turn.options.chunk_for(largest)?;
-                turn.ring(device, threads, chunk, true)?;
-                // SAFETY: the caller's promise; `submit` made the stream wait for the earlier uses.
-                unsafe { self.through_ring(&mut turn, inner, threads) };
-                Some(())
-            });
-            Ok(is_done.is_some())
+            let mut turn = transfers.take(is_read)?;
+            let largest = self.pieces.iter().map(|piece| piece.bytes).max()?;
+            if largest > turn.options.chunk_bytes() {
+                return None;
+            }
+            let threads = turn.ring(device.state(), threads, true)?;
+            // SAFETY: the caller's promise; `submit` made the stream wait for the earlier uses.
+            unsafe { self.through_ring(&mut turn, stream.inner(), threads) };
+            Some(())
         };
-        let first = self.pieces.first().map_or(0, |piece| piece.at);
-        let done = match device.is_gated {
-            true => Ok(false),
-            false => stream.submit(op, |_| through_ring()),
+        let parts: SmallVec<[_; 1]> = used.iter().map(|view| view.part(Access::Write)).collect();
+        let done = match device.state().is_gated {
+            true => Ok(None),
+            false => stream.submit(&Op::with_host(device, &parts), |_| Ok(through_ring())),
         };
         match done {
-            Ok(true) => {}
-            Ok(false) => self.through_vector(is_read, &mut put),
-            Err(error) if first == 0 => return Err(error),
-            Err(error) => self.fails(first, error),
+            Ok(Some(())) => {}
+            // SAFETY: the caller's promise.
+            Ok(None) => unsafe { self.through_vector(call, views) },
+            Err(error) if first.at == 0 => return Err(error),
+            Err(error) => self.fails(first.at, error),
         }
-        self.outcome(inner)
+        self.outcome(stream.inner())
     }
 
-    fn through_vector(&self, is_read: bool, put: &mut dyn FnMut(&Piece, &[u8]) -> Result<()>) {
-        let call = if is_read { "read_at" } else { "host_overwrite" };
+    /// # Safety
+    ///
+    /// The promise of `run`.
+    unsafe fn through_vector(&self, call: &'static str, views: &[View<'_, u8>]) {
         let mut own: Vec<u8> = Vec::new();
         self.each(|piece| {
             let needed = piece.bytes + ALIGNMENT;
@@ -246,7 +161,9 @@ impl<'a> Job<'a> {
             let start = own.as_ptr().align_offset(ALIGNMENT);
             let bytes = &mut own[start..start + piece.bytes];
             (self.fill)(piece, bytes)?;
-            put(piece, bytes)
+            let target = views[piece.of].slice(piece.range(views))?;
+            // SAFETY: as many bytes, which only this thread uses; the target is borrowed exclusively.
+            unsafe { exchange(target, Direction::ToDevice, bytes.as_mut_ptr(), false) }
         });
     }
 
@@ -255,7 +172,7 @@ impl<'a> Job<'a> {
     /// # Safety
     ///
     /// The host may write the pieces, and nothing else uses them.
-    pub(super) unsafe fn in_place(&self, threads: usize, turn: Option<&Turn<'_>>) {
+    unsafe fn in_place(&self, threads: usize, turn: Option<Turn<'_>>) {
         let work = |_| {
             self.each(|piece| {
                 // The system may refuse to write pages that are not the host's.
@@ -277,7 +194,12 @@ impl<'a> Job<'a> {
     /// # Safety
     ///
     /// The device's side of each piece is valid for such a copy after the stream's earlier work, and nothing else uses it.
-    unsafe fn through_ring(&self, turn: &mut Turn<'_>, stream: &StreamInner, threads: usize) {
+    pub(super) unsafe fn through_ring(
+        &self,
+        turn: &mut Turn<'_>,
+        stream: &StreamInner,
+        threads: usize,
+    ) {
         turn.run(stream, threads, |lane| {
             // SAFETY: the caller's promise; no other thread has this lane.
             unsafe {

@@ -1,6 +1,9 @@
 //! Options for staged copies.
 
 use crate::buffer::transfer::ring::CHUNKS;
+use crate::buffer::transfer::{Piece, Staged, plan};
+use crate::sync::cores;
+use smallvec::SmallVec;
 
 /// Options for copies from and to pageable host memory, which the library stages:
 /// [`Device::set_transfer_options`](crate::Device::set_transfer_options).
@@ -10,20 +13,17 @@ use crate::buffer::transfer::ring::CHUNKS;
 /// use cuda_um::buffer::TransferOptions;
 ///
 /// // One thread, and no more than 2 MiB of pinned memory for copies above 128 KiB.
-/// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20).from_bytes(128 << 10));
+/// device.set_transfer_options(TransferOptions::default().threads(1).ring_bytes(2 << 20));
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferOptions {
     pub(super) threads: usize,
-    pub(super) ring_bytes: usize,
-    /// The size of the ring for large reads of files.
-    read_ring_bytes: usize,
-    from_bytes: usize,
+    ring_bytes: usize,
 }
 
-/// The largest piece of a read, in bytes: 8 to 12 threads read files in the page cache fastest in such pieces.
-pub(super) const MOST_READ: usize = 4 * MIB;
+/// The largest piece without a ring, in bytes.
+const MOST: usize = 4 * MIB;
 /// The upper limit of threads, because each has chunks and a lane in the ring. Far fewer saturate any link.
 const MOST_THREADS: usize = 256;
 const MIB: usize = 1 << 20;
@@ -32,16 +32,12 @@ impl Default for TransferOptions {
     /// Three quarters of the machine's cores, but at most 12 threads, with two chunks of 2 MiB each. A thread allocates the chunks that a copy above
     /// 128 KiB needs, and until it is done the driver copies: no copy waits for pinned memory of 1 MiB and more. A smaller copy has 256 KiB of pinned
     /// memory for itself, which later ones use again. Every copy is staged, but for those of 512 KiB to 2 MiB to an idle stream, which the driver does
-    /// at least as fast. Reads of files that fill chunks of 4 MiB ([`FileRead`](crate::buffer::FileRead)) make the chunks that large; they
-    /// wait for the memory.
+    /// at least as fast. Reads of files ([`FileRead`](crate::buffer::FileRead)) wait for the memory.
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = (cores * 3 / 4).clamp(1, 12);
+        let threads = (cores() * 3 / 4).clamp(1, 12);
         Self {
             threads,
             ring_bytes: threads * CHUNKS * 2 * MIB,
-            read_ring_bytes: threads * CHUNKS * MOST_READ,
-            from_bytes: 0,
         }
     }
 }
@@ -62,63 +58,28 @@ impl TransferOptions {
     pub fn ring_bytes(self, bytes: usize) -> Self {
         Self {
             ring_bytes: bytes,
-            read_ring_bytes: bytes,
             ..self
         }
     }
 
-    /// Sets the size in bytes from which copies are staged; the driver does smaller ones, and those of 512 KiB to 2 MiB to an idle stream.
-    /// The default is 0.
-    #[must_use]
-    pub fn from_bytes(self, bytes: usize) -> Self {
-        Self {
-            from_bytes: bytes,
-            ..self
-        }
-    }
-
-    /// Returns the size in bytes from which copies are staged; `usize::MAX` if none is.
-    pub(super) fn stages_from(self) -> usize {
+    /// Returns the size of the largest piece of a job.
+    pub(super) fn most_piece_bytes(self) -> usize {
         match self.chunk_bytes() {
-            0 => usize::MAX,
-            _ => self.from_bytes,
+            0 => MOST,
+            chunk => chunk.min(MOST),
         }
     }
 
-    /// Returns true if a copy of this size is staged.
-    pub(super) fn stages(self, bytes: usize) -> bool {
-        bytes > 0 && bytes >= self.stages_from()
-    }
-
-    /// Returns the size of the pieces of a read of so many bytes: that of the chunks, which are larger if the read fills them all.
-    pub(super) fn read_piece_bytes(self, bytes: usize) -> usize {
-        let chunk = match bytes < self.read_ring_bytes {
-            true => self.chunk_bytes(),
-            false => self.largest_chunk_bytes(),
-        };
-        match chunk {
-            0 => MOST_READ,
-            chunk => chunk.min(MOST_READ),
-        }
-    }
-
-    /// Returns the size of the chunks for a job with pieces of this size; `None` if the options do not allow such chunks.
-    pub(super) fn chunk_for(self, piece_bytes: usize) -> Option<usize> {
-        let chunk = self.chunk_bytes().max(piece_bytes.next_multiple_of(PAGE));
-        (chunk <= self.largest_chunk_bytes()).then_some(chunk)
+    /// Returns the number of threads of a job to the device, and its pieces, which split no unit.
+    pub(crate) fn pieces(self, copy: &Staged, unit_bytes: usize) -> (usize, SmallVec<[Piece; 8]>) {
+        let threads = plan::copy_threads(copy.bytes, self.threads);
+        let chunk = self.most_piece_bytes().max(unit_bytes);
+        (threads, plan::pieces(copy, unit_bytes, chunk, threads))
     }
 
     /// Returns the size of the chunks in bytes; 0 if staging is disabled.
     pub(super) fn chunk_bytes(self) -> usize {
-        self.chunk_of(self.ring_bytes)
-    }
-
-    fn largest_chunk_bytes(self) -> usize {
-        self.chunk_of(self.ring_bytes.max(self.read_ring_bytes))
-    }
-
-    fn chunk_of(self, ring_bytes: usize) -> usize {
-        let bytes = ring_bytes / (self.threads * CHUNKS);
+        let bytes = self.ring_bytes / (self.threads * CHUNKS);
         bytes - bytes % PAGE
     }
 }
@@ -138,10 +99,9 @@ mod tests {
                     .threads(threads)
                     .ring_bytes(ring_bytes);
                 let chunks = options.threads as u128 * CHUNKS as u128;
-                for chunk in [options.chunk_bytes(), options.largest_chunk_bytes()] {
-                    assert!(chunk as u128 * chunks <= ring_bytes as u128, "{options:?}");
-                    assert_eq!(chunk % PAGE, 0);
-                }
+                let chunk = options.chunk_bytes();
+                assert!(chunk as u128 * chunks <= ring_bytes as u128, "{options:?}");
+                assert_eq!(chunk % PAGE, 0);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Small copies: each goes through a piece of pinned memory, which no other copy uses at the same time.
 //!
-//! A copy takes a free piece of its thread, or makes one. So copies of different threads neither wait for each other nor share a lock, and
+//! A copy takes the piece of its thread, or a free one. So copies of different threads neither wait for each other nor share a cache line, and
 //! a copy calls CUDA once. No event is recorded: the number of the work on the stream says when the memory is free again. A copy to the host
 //! makes the stream write a flag in the piece, if the driver can: the host sees it earlier than the end of a wait for the stream.
 #![allow(
@@ -8,7 +8,7 @@
     reason = "copies by address, and polls a flag in pinned memory"
 )]
 
-use crate::buffer::transfer::job::{Direction, Staged};
+use crate::buffer::transfer::copies::{self, Direction, Staged};
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
@@ -19,8 +19,9 @@ use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, after_unlock, shard, spin_until};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{shard, spin_until};
+use std::cell::UnsafeCell;
 
 /// The size of a piece in bytes.
 const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
@@ -28,26 +29,45 @@ const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
 const FLAG_LINE: usize = 128;
 /// The largest copy that goes through a piece, in bytes. The ring stages larger ones, in several parts.
 const LARGEST: usize = PIECE / 2;
-/// Free pieces are in so many lists, which threads share in turn.
-const LISTS: usize = 16;
+/// So many copies have a piece at a time. The driver does further ones.
+const PIECES: usize = 16;
 
-/// The free pieces of a device.
+/// The pieces of a device.
 #[derive(Default)]
 pub(super) struct Pieces {
-    lists: [List; LISTS],
-    /// The smallest copy that is staged, in bytes; `usize::MAX` for none.
+    all: [Exclusive; PIECES],
+    /// True if no copy is staged.
     // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
-    from_bytes: AtomicUsize,
-    /// The number of times that the pieces were freed.
-    generation: AtomicU64,
+    is_off: AtomicBool,
     /// True if the driver refused to write a flag: no later copy tries it.
     has_no_flags: AtomicBool,
 }
 
+/// A piece, which one thread at a time uses, and which the first one makes.
 #[derive(Default)]
 #[repr(align(128))]
-#[expect(clippy::vec_box, reason = "each copy moves one out and in")]
-struct List(Mutex<Vec<Box<Piece>>>);
+struct Exclusive {
+    /// True while a thread uses the piece; for ever after a panic, because copies may still use it.
+    is_taken: AtomicBool,
+    piece: UnsafeCell<Option<Piece>>,
+}
+
+// SAFETY: only the thread that changed `is_taken` to true accesses the piece. Its release gives what it did to the next one, which acquires.
+unsafe impl Sync for Exclusive {}
+
+impl Exclusive {
+    /// Returns `None`, and does nothing, if another thread uses the piece.
+    #[inline]
+    fn with<R>(&self, work: impl FnOnce(&mut Option<Piece>) -> R) -> Option<R> {
+        if self.is_taken.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: this thread changed `is_taken`.
+        let result = work(unsafe { &mut *self.piece.get() });
+        self.is_taken.store(false, Ordering::Release);
+        Some(result)
+    }
+}
 
 /// Pinned memory. All copies through it are on one stream.
 struct Piece {
@@ -59,54 +79,47 @@ struct Piece {
     flag: u32,
 }
 
-/// Copies on the stream, as the operation. Returns `None`, and does nothing, if the copy is large. When this returns, nothing uses the host's
-/// memory; a copy to the device may still run on the stream.
+/// Copies between the part of an operation and the host on the device's default stream, after earlier uses of the buffer: through a piece, or as
+/// a [job](copies::copy). When this returns, nothing uses the host's memory; a copy to the device may still run, as a tracked use of the buffer.
 ///
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. The operation's part is the device's side.
-pub(crate) unsafe fn through_piece(
-    stream: &Stream,
-    op: &Op<'_>,
-    copy: Staged,
-) -> Option<Result<()>> {
-    let state = stream.inner().device();
-    let pieces = &Transfers::of(state).pieces;
-    if copy.bytes > LARGEST || copy.bytes < pieces.from_bytes.load(Ordering::Relaxed) {
-        return None;
+pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
+    let stream = op.device.own_stream()?;
+    let pieces = &Transfers::of(op.device.state()).pieces;
+    if copy.bytes <= LARGEST && !pieces.is_off.load(Ordering::Relaxed) {
+        let own = shard::own::<PIECES>();
+        for number in own..own + PIECES {
+            let copied = pieces.all[number % PIECES].with(|piece| {
+                if piece.is_none() {
+                    *piece = Piece::new(op.device.state());
+                }
+                // SAFETY: the caller's promise.
+                Some(unsafe { piece.as_mut()?.copy(pieces, stream, op, copy) })
+            });
+            match copied {
+                None => {}
+                Some(None) => break,
+                Some(Some(copied)) => return copied,
+            }
+        }
     }
-    let generation = pieces.generation.load(Ordering::Acquire);
-    let list = &pieces.lists[shard::own::<LISTS>()];
-    let free = list.0.lock().pop();
-    // After a panic its drop waits for the device.
-    let mut piece = match free {
-        Some(piece) => piece,
-        None => Piece::new(state)?,
-    };
     // SAFETY: the caller's promise.
-    let outcome = unsafe { piece.copy(pieces, stream, op, copy) };
-    if generation == pieces.generation.load(Ordering::Acquire) {
-        list.0.lock().push(piece);
-    } else {
-        // The drop waits for the copy, and the caller may hold a turn at the gate.
-        after_unlock(move || capture::drop_after(piece));
-    }
-    Some(outcome)
+    unsafe { copies::copy(stream, op, copy) }
 }
 
 impl Pieces {
     /// Sets the options of later copies.
     pub(super) fn set_options(&self, options: TransferOptions) {
-        let from_bytes = options.stages_from();
-        self.from_bytes.store(from_bytes, Ordering::Relaxed);
+        let is_off = options.chunk_bytes() == 0;
+        self.is_off.store(is_off, Ordering::Relaxed);
     }
 
-    /// Frees the pieces, and waits before for the copies that use them. A copy that has a piece now frees it at its end.
+    /// Frees the pieces that no copy has now, and waits before for the copies that used them.
     pub(super) fn free(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        for List(free) in &self.lists {
-            let free = std::mem::take(&mut *free.lock());
-            capture::drop_after(free);
+        for exclusive in &self.all {
+            exclusive.with(|piece| capture::drop_after(piece.take()));
         }
     }
 }
@@ -114,7 +127,7 @@ impl Pieces {
 impl Piece {
     /// # Safety
     ///
-    /// As for [`through_piece`].
+    /// As for [`with_host`].
     #[inline]
     unsafe fn copy(
         &mut self,
@@ -161,60 +174,48 @@ impl Piece {
         Ok(self.memory.address().wrapping_add(start))
     }
 
-    /// Waits for the copy.
+    /// Waits for the copy: polls a flag that the stream writes after it, if the driver can, and not for too long.
     fn wait(&mut self, pieces: &Pieces, stream: &StreamInner) -> Result<()> {
-        let covers = stream.submitted();
-        if !self.has_seen_flag(pieces, stream) {
+        if pieces.has_no_flags.load(Ordering::Relaxed) {
             return stream.wait_for(self.until);
         }
-        // The flag has no number: work that another thread enqueues after the flag could get a smaller one.
-        stream.completed_to(covers);
-        self.until = covers;
-        Ok(())
-    }
-
-    /// Makes the stream write the flag, and polls it. Returns false if the driver cannot, or if it takes too long. The flag covers the work
-    /// that was numbered before the call.
-    fn has_seen_flag(&mut self, pieces: &Pieces, stream: &StreamInner) -> bool {
-        if pieces.has_no_flags.load(Ordering::Relaxed) {
-            return false;
-        }
+        // The flag has no number: work that another thread enqueues after the flag could get a smaller one. It covers what is numbered now.
+        let covers = stream.submitted();
         let (address, value) = (self.flag_address(), self.flag.wrapping_add(1));
         let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
         // SAFETY: behind the space of the copies, and freed after the stream's work.
         if unsafe { api.stream_write_value(ordinal, raw, address, value) }.is_err() {
             // The driver cannot, or the wait for the stream returns the error of the stream's work.
             pieces.has_no_flags.store(true, Ordering::Relaxed);
-            return false;
+            return stream.wait_for(self.until);
         }
         self.flag = value;
         // SAFETY: aligned memory of the piece; the stream writes it as one value.
         let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(address) };
         // The driver writes the flag after a fence of the whole system (CUDA driver API, `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`, which is not
         // set), and the CPU reads the copied bytes after the acquiring load.
-        let has_arrived = || flag.load(Ordering::Acquire) == value;
-        spin_until(POLLING, has_arrived);
-        let has_arrived = has_arrived();
-        if !has_arrived {
+        if !spin_until(POLLING, || flag.load(Ordering::Acquire) == value) {
             self.until = stream.number();
+            return stream.wait_for(self.until);
         }
-        has_arrived
+        stream.completed_to(covers);
+        self.until = covers;
+        Ok(())
     }
 
     fn flag_address(&self) -> *mut u32 {
         self.memory.address().wrapping_add(PIECE).cast()
     }
 
-    fn new(device: &DeviceState) -> Option<Box<Self>> {
+    fn new(device: &DeviceState) -> Option<Self> {
         match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
-            Ok(mut memory) => {
-                memory.is_now_used();
-                let piece = Box::new(Self {
+            Ok(memory) => {
+                let piece = Self {
                     memory,
                     used: 0,
                     until: 0,
                     flag: 0,
-                });
+                };
                 // SAFETY: memory of the new piece, which nothing else uses.
                 unsafe { piece.flag_address().write(0) };
                 Some(piece)

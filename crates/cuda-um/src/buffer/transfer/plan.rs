@@ -1,7 +1,6 @@
 //! The pieces and the threads of copies.
 
 use crate::buffer::transfer::options::PAGE;
-use crate::buffer::transfer::streaming;
 use crate::buffer::transfer::{Direction, Piece, Staged};
 use crate::driver::CopyKind;
 use smallvec::SmallVec;
@@ -19,15 +18,6 @@ pub(super) fn copy_threads(bytes: usize, threads: usize) -> usize {
         2..4 => threads.min(2),
         4..16 => threads.min(4),
         _ => threads,
-    }
-}
-
-/// Returns the number of threads, at most `threads`, that make a copy within host memory faster.
-pub(super) fn threads_on_host(bytes: usize, threads: usize) -> usize {
-    match bytes {
-        ..streaming::FROM => 1,
-        // A second thread saves half of the time here, because pieces cost nothing.
-        _ => copy_threads(bytes, threads).max(threads.min(2)),
     }
 }
 
@@ -81,7 +71,12 @@ pub(crate) fn pieces(
     let piece = |end: &mut usize, bytes| {
         let at = std::mem::replace(end, *end + bytes);
         let device = copy.device.wrapping_add(at);
-        Some(Piece { device, at, bytes })
+        Some(Piece {
+            device,
+            at,
+            bytes,
+            of: 0,
+        })
     };
     sizes.into_iter().scan(0, piece).collect()
 }
@@ -138,44 +133,6 @@ mod tests {
                     assert!(sizes.iter().all(fits), "{sizes:?}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn the_size_decides_for_the_driver_and_the_threads() {
-        for (bytes, expected) in [
-            (512 * KIB - 1, (false, 1, 1)),
-            (512 * KIB, (true, 1, 1)),
-            (MIB, (true, 1, 2)),
-            (2 * MIB - 1, (true, 1, 2)),
-            (2 * MIB, (false, 2, 2)),
-            (4 * MIB, (false, 4, 4)),
-            (16 * MIB, (false, 12, 12)),
-        ] {
-            let driver = is_for_driver(Direction::ToDevice, bytes);
-            let threads = (copy_threads(bytes, 12), threads_on_host(bytes, 12));
-            assert_eq!((driver, threads.0, threads.1), expected, "{bytes}");
-        }
-        assert_eq!((copy_threads(MIB << 8, 1), threads_on_host(MIB, 1)), (1, 1));
-        assert!(!is_for_driver(Direction::ToHost, MIB));
-    }
-
-    #[test]
-    fn large_copies_begin_or_end_small_and_managed_memory_has_fewer_pieces() {
-        let large = |way| sizes(way, 256 * MIB, 1, 4 * MIB, 8);
-        assert_eq!((large(UP)[0], large(UP_MANAGED)[0]), (MIB / 2, MIB));
-        let down = large(DOWN);
-        assert_eq!(down[0], down[1]);
-        assert_eq!(down.last(), Some(&(MIB / 2)));
-        for (bytes, threads, count) in [
-            (MIB, 1, 4),
-            (3 * MIB, 2, 6),
-            (4 * MIB, 4, 6),
-            (16 * MIB, 12, 22),
-        ] {
-            let of = |way| sizes(way, bytes, 1, 2 * MIB, threads).len();
-            assert_eq!(of(UP_MANAGED), count, "{bytes}");
-            assert!(of(UP) > count);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The staging ring: chunks of pinned memory, two for each thread.
 
-use crate::buffer::copy::InUse;
+use crate::buffer::transfer::copies::InUse;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::workers::Workers;
 use crate::context::event::RawEvent;
@@ -13,8 +13,8 @@ use crate::sync::Mutex;
 pub(super) const CHUNKS: usize = 2;
 
 /// The chunks of all threads.
+#[derive(Default)]
 pub(super) struct Ring {
-    chunk_bytes: usize,
     /// The number of the stream's work after which no copy uses the chunks.
     until: u64,
     /// A thread takes its lane while it works; a panic loses it.
@@ -47,24 +47,14 @@ pub(super) struct Chunk {
 unsafe impl Send for Chunk {}
 
 impl Ring {
-    /// A ring without lanes.
-    pub(super) fn new(chunk_bytes: usize) -> Self {
-        Self {
-            chunk_bytes,
-            until: 0,
-            lanes: Vec::new(),
-            memory: Vec::new(),
-        }
-    }
-
     /// Adds the lanes for which there is memory.
-    pub(super) fn add(&mut self, memory: StagingMemory) {
-        for lane in 0..memory.bytes() / (CHUNKS * self.chunk_bytes) {
+    pub(super) fn add(&mut self, memory: StagingMemory, chunk_bytes: usize) {
+        for lane in 0..memory.bytes() / (CHUNKS * chunk_bytes) {
             let chunk = |number| {
-                let start = (lane * CHUNKS + number) * self.chunk_bytes;
+                let start = (lane * CHUNKS + number) * chunk_bytes;
                 Chunk {
                     address: memory.address().wrapping_add(start),
-                    bytes: self.chunk_bytes,
+                    bytes: chunk_bytes,
                     event: None,
                     is_marked: false,
                     used: 0,
@@ -76,10 +66,6 @@ impl Ring {
             })));
         }
         self.memory.push(memory);
-    }
-
-    pub(super) fn chunk_bytes(&self) -> usize {
-        self.chunk_bytes
     }
 
     pub(super) fn lanes(&self) -> usize {
@@ -100,7 +86,6 @@ impl Ring {
         work: impl Fn(&mut Lane) + Sync,
     ) {
         let is_idle = stream.is_known_done(self.until);
-        self.memory.iter_mut().for_each(StagingMemory::is_now_used);
         // A panic (a subscriber of `tracing` may panic) waits for the stream: the ring and the caller's memory outlive the copies.
         let in_use = InUse(Some(stream));
         let lanes = &self.lanes;

@@ -17,8 +17,6 @@ pub(super) struct StagingMemory {
     ordinal: u32,
     pages: PinnedPages,
     bytes: usize,
-    /// True if a copy may have used the memory.
-    is_used: bool,
 }
 
 /// Staging memory that a thread allocates.
@@ -36,7 +34,6 @@ impl StagingMemory {
             api: Arc::clone(api),
             ordinal,
             bytes,
-            is_used: false,
         })
     }
 
@@ -47,11 +44,6 @@ impl StagingMemory {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// From now on, copies may use the memory.
-    pub(super) fn is_now_used(&mut self) {
-        self.is_used = true;
-    }
 }
 
 impl Drop for StagingMemory {
@@ -60,8 +52,7 @@ impl Drop for StagingMemory {
             return;
         }
         let wait = || self.api.device_synchronize(self.ordinal);
-        if self.is_used
-            && let Err(error) = wait()
+        if let Err(error) = wait()
             // In a broken context nothing runs, and freeing fails as well.
             && !error.is_sticky()
             && wait().is_err()

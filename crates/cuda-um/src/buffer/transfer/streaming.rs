@@ -16,7 +16,7 @@ pub(super) const TO_DEVICE_BELOW: usize = 128 << 20;
 ///
 /// Both ranges are valid for `bytes`, and do not overlap.
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(target_arch = "x86_64")]
     if cpu::has_instructions() {
         let head = to.align_offset(cpu::LINE).min(bytes);
         let blocks = (bytes - head) / cpu::BLOCK;
@@ -68,50 +68,6 @@ mod cpu {
             }
             // Such stores are not ordered with others. After this fence, code that sees the end of the copy sees its bytes.
             _mm_sfence();
-        }
-    }
-}
-
-#[cfg(target_arch = "aarch64")]
-mod cpu {
-    use std::arch::asm;
-
-    /// The cache line of server cores.
-    pub(super) const LINE: usize = 64;
-    /// What one round copies.
-    pub(super) const BLOCK: usize = 2 * LINE;
-
-    pub(super) fn has_instructions() -> bool {
-        true
-    }
-
-    /// With `stnp`, as Linux copies pages (`arch/arm64/lib/copy_page.S`). No fence follows: only non-temporal *loads* have another order than
-    /// ordinary accesses (Arm Architecture Reference Manual, "Load/Store Non-temporal Pair"), so what publishes the end of the copy
-    /// publishes these stores. No machine of this kind was measured.
-    ///
-    /// # Safety
-    ///
-    /// Both ranges are valid for so many blocks, and do not overlap.
-    pub(super) unsafe fn copy_blocks(from: *const u8, to: *mut u8, blocks: usize) {
-        for block in 0..blocks {
-            // SAFETY: reads one block and writes one, both within the ranges.
-            unsafe {
-                asm!(
-                    "ldp {a:q}, {b:q}, [{from}]",
-                    "ldp {c:q}, {d:q}, [{from}, #32]",
-                    "ldp {e:q}, {f:q}, [{from}, #64]",
-                    "ldp {g:q}, {h:q}, [{from}, #96]",
-                    "stnp {a:q}, {b:q}, [{to}]",
-                    "stnp {c:q}, {d:q}, [{to}, #32]",
-                    "stnp {e:q}, {f:q}, [{to}, #64]",
-                    "stnp {g:q}, {h:q}, [{to}, #96]",
-                    from = in(reg) from.add(block * BLOCK),
-                    to = in(reg) to.add(block * BLOCK),
-                    a = out(vreg) _, b = out(vreg) _, c = out(vreg) _, d = out(vreg) _,
-                    e = out(vreg) _, f = out(vreg) _, g = out(vreg) _, h = out(vreg) _,
-                    options(nostack, preserves_flags),
-                );
-            }
         }
     }
 }

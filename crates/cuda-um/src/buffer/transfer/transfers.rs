@@ -1,10 +1,8 @@
 //! The ring of a device, its threads and its options: one job at a time has the ring, and new options apply from the next one on. Reads of storage
 //! take turns; copies do not wait for the ring.
 
-use crate::buffer::transfer::job::{Piece, Staged};
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::piece::Pieces;
-use crate::buffer::transfer::plan;
 use crate::buffer::transfer::ring::{CHUNKS, Lane, Ring};
 use crate::buffer::transfer::staging_memory::{Preparing, StagingMemory};
 use crate::buffer::transfer::workers::{HAS_RING, Workers};
@@ -12,8 +10,7 @@ use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::fork;
-use crate::sync::{Condvar, Mutex, MutexGuard, after_unlock};
-use smallvec::SmallVec;
+use crate::sync::{Condvar, Mutex, after_unlock};
 
 /// Less memory is allocated at once: it takes as long as the driver's copy.
 const AT_ONCE: usize = 1 << 20;
@@ -41,8 +38,10 @@ struct State {
 /// The ring, and the memory that will be a part of it.
 #[derive(Default)]
 struct Memory {
-    ring: Option<Ring>,
+    ring: Ring,
     preparing: Option<Preparing>,
+    /// The bytes that the last copy lacked.
+    lacks: usize,
 }
 
 /// Holds the ring for one job until it is dropped; jobs share one link anyway. It is not a lock, because code of the caller runs
@@ -81,52 +80,26 @@ impl Transfers {
         capture::drop_after(unused);
     }
 
-    /// Returns the number of threads of a read of so many bytes, and the size of its pieces in bytes.
-    pub(super) fn read_shape(&self, bytes: usize) -> (usize, usize) {
-        let options = self.state.lock().options;
-        (options.threads, options.read_piece_bytes(bytes))
+    pub(crate) fn options(&self) -> TransferOptions {
+        self.state.lock().options
     }
 
-    /// Returns the number of threads of a job to the device, and its pieces, which split no unit.
-    pub(crate) fn pieces_of(
-        &self,
-        copy: &Staged,
-        unit_bytes: usize,
-    ) -> (usize, SmallVec<[Piece; 8]>) {
-        let options = self.state.lock().options;
-        let threads = plan::copy_threads(copy.bytes, options.threads);
-        let chunk = options.read_piece_bytes(0).max(unit_bytes);
-        (threads, plan::pieces(copy, unit_bytes, chunk, threads))
-    }
-
-    /// Takes the ring; `None` if another job has it.
-    pub(super) fn take(&self) -> Option<Turn<'_>> {
-        self.take_free(self.state.lock(), false)
-    }
-
-    /// Takes the ring for one round of a read, after the rounds of other reads; `None` if a copy has it, or a round that this thread works on.
-    pub(super) fn take_to_read(&self) -> Option<Turn<'_>> {
-        if HAS_RING.get() {
+    /// Takes the ring; `None` if another job has it. A read waits for the rounds of other reads, but not for one that this thread works on.
+    pub(super) fn take(&self, is_read: bool) -> Option<Turn<'_>> {
+        if is_read && HAS_RING.get() {
             return None;
         }
         let mut state = self.state.lock();
-        while state.taken == Some(true) {
+        while is_read && state.taken == Some(true) {
             self.given_back.wait(&mut state);
         }
-        let turn = self.take_free(state, true);
-        HAS_RING.set(turn.is_some());
-        turn
-    }
-
-    fn take_free<'a>(
-        &'a self,
-        mut state: MutexGuard<'_, State>,
-        is_read: bool,
-    ) -> Option<Turn<'a>> {
         if state.taken.is_some() {
             return None;
         }
         state.taken = Some(is_read);
+        if is_read {
+            HAS_RING.set(true);
+        }
         Some(Turn {
             transfers: self,
             options: state.options,
@@ -142,47 +115,50 @@ impl Turn<'_> {
         &self.transfers.workers
     }
 
-    /// Returns the ring, if it has chunks of at least this size for so many threads. Memory that is missing is allocated now if the caller `waits`,
-    /// and if it is little. Otherwise a thread allocates it, and until then the driver copies: no copy is slower than without a ring. Two
-    /// threads are faster than the driver.
+    /// Returns the number of threads for which the ring has chunks, at most `threads`; `None` for less than two, which are faster than the driver.
+    /// Memory that is missing is allocated now if the caller `waits`, and if it is little. Otherwise [`prepare`](Self::prepare) begins to
+    /// allocate it, and until then the driver copies: no copy is slower than without a ring.
     pub(super) fn ring(
         &mut self,
         device: &DeviceState,
         threads: usize,
-        chunk_bytes: usize,
         waits: bool,
-    ) -> Option<&mut Ring> {
-        let Memory { ring, preparing } = &mut self.memory;
-        if let Some(small) = ring.take_if(|ring| ring.chunk_bytes() < chunk_bytes) {
-            // Later, as for other options.
-            after_unlock(move || capture::drop_after(small));
-        }
-        let ring = ring.get_or_insert_with(|| Ring::new(chunk_bytes));
-        let mut prepared = preparing.take_if(|preparing| waits || preparing.is_over());
-        let mut new = prepared.take().map(Preparing::finish);
-        while ring.lanes() < threads {
-            let memory = match new.take() {
-                Some(memory) => memory,
-                None if preparing.is_some() => break,
-                None => {
-                    let lane_bytes = CHUNKS * ring.chunk_bytes();
-                    let bytes = (threads - ring.lanes()) * lane_bytes;
-                    if !waits && bytes >= AT_ONCE {
-                        *preparing = Preparing::begin(device, bytes);
-                        break;
-                    }
-                    StagingMemory::allocate(device, bytes)
-                }
-            };
-            match memory {
-                Ok(memory) => ring.add(memory),
+    ) -> Option<usize> {
+        let Memory {
+            ring,
+            preparing,
+            lacks,
+        } = &mut self.memory;
+        let chunk_bytes = self.options.chunk_bytes();
+        let prepared = preparing.take_if(|preparing| waits || preparing.is_over());
+        let mut new = prepared.map(Preparing::finish);
+        while chunk_bytes > 0 && ring.lanes() < threads {
+            let bytes = (threads - ring.lanes()) * CHUNKS * chunk_bytes;
+            if new.is_none() && !waits && (preparing.is_some() || bytes >= AT_ONCE) {
+                *lacks = bytes;
+                break;
+            }
+            let memory = new.take();
+            match memory.unwrap_or_else(|| StagingMemory::allocate(device, bytes)) {
+                Ok(memory) => ring.add(memory, chunk_bytes),
                 Err(error) => {
                     crate::telemetry::warn!(%error, "no pinned memory to stage copies: they take longer");
                     break;
                 }
             }
         }
-        (ring.lanes() >= threads.min(2)).then_some(ring)
+        (ring.lanes() >= threads.min(2)).then_some(ring.lanes().min(threads))
+    }
+
+    /// Begins to allocate what the ring lacked for the last copy, which is over: beside it, both would take longer.
+    pub(super) fn prepare(&mut self, device: &DeviceState) {
+        let Memory {
+            preparing, lacks, ..
+        } = &mut self.memory;
+        let bytes = std::mem::take(lacks);
+        if bytes > 0 && preparing.is_none() {
+            *preparing = Preparing::begin(device, bytes);
+        }
     }
 
     /// Runs `work` on at most so many threads, each with a lane of the [`ring`](Self::ring).
@@ -192,9 +168,8 @@ impl Turn<'_> {
         threads: usize,
         work: impl Fn(&mut Lane) + Sync,
     ) {
-        if let Some(ring) = &mut self.memory.ring {
-            ring.run(&self.transfers.workers, stream, threads, work);
-        }
+        let workers = &self.transfers.workers;
+        self.memory.ring.run(workers, stream, threads, work);
     }
 }
 
@@ -205,7 +180,7 @@ impl Drop for Turn<'_> {
             return;
         }
         let mut memory = std::mem::take(&mut self.memory);
-        let is_whole = memory.ring.as_mut().is_none_or(Ring::is_whole);
+        let is_whole = memory.ring.is_whole();
         let mut state = self.transfers.state.lock();
         state.taken = None;
         if self.is_read {

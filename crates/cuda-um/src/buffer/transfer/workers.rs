@@ -49,11 +49,9 @@ struct State {
     running: usize,
     /// The number of helpers that sleep.
     sleeping: usize,
-    panic: Option<Panic>,
+    panic: Option<Box<dyn Any + Send>>,
     closing: bool,
 }
-
-type Panic = Box<dyn Any + Send>;
 
 /// Work that helpers may join.
 #[derive(Clone, Copy)]
@@ -85,10 +83,9 @@ impl Workers {
         // SAFETY: the two types differ only in the lifetime. The pointer is used while the work is open or a helper runs it, and this
         // function closes the work and waits for the helpers before it ends, also if `work` panics.
         let run = unsafe {
-            std::mem::transmute::<
-                *const (dyn Fn(usize) + Sync + '_),
-                *const (dyn Fn(usize) + Sync + 'static),
-            >(lent)
+            std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync)>(
+                lent,
+            )
         };
         let sleeping = {
             let mut state = self.shared.state.lock();
@@ -108,16 +105,13 @@ impl Workers {
         let panic = {
             let mut state = self.shared.state.lock();
             state.work = None;
+            state.keep(own);
             while state.running > 0 {
                 self.shared.left.wait(&mut state);
             }
             state.panic.take()
         };
-        let mut first = own.err();
         if let Some(panic) = panic {
-            keep_first(&mut first, panic);
-        }
-        if let Some(panic) = first {
             resume_unwind(panic);
         }
     }
@@ -153,9 +147,7 @@ impl Shared {
                 catch_unwind(AssertUnwindSafe(|| unsafe { (*work.run)(number) }))
             });
             let mut state = self.state.lock();
-            if let Some(Err(panic)) = outcome {
-                keep_first(&mut state.panic, panic);
-            }
+            state.keep(outcome.unwrap_or(Ok(())));
             state.running -= 1;
             if state.running == 0 {
                 self.left.notify_one();
@@ -189,11 +181,14 @@ impl Shared {
     }
 }
 
-/// The destructor of a panic's payload is foreign code, which may panic as well: every payload except the first is forgotten.
-fn keep_first(first: &mut Option<Panic>, panic: Panic) {
-    match first {
-        None => *first = Some(panic),
-        Some(_) => std::mem::forget(panic),
+impl State {
+    /// The destructor of a panic's payload is foreign code, which may panic as well: every payload except the first is forgotten.
+    fn keep(&mut self, outcome: std::thread::Result<()>) {
+        match (outcome, &self.panic) {
+            (Ok(()), _) => {}
+            (Err(panic), None) => self.panic = Some(panic),
+            (Err(panic), Some(_)) => std::mem::forget(panic),
+        }
     }
 }
 

@@ -88,7 +88,7 @@ fn pinned_memory_for_reads_does_not_end_a_global_capture_of_another_library() {
     let pinned = || calls(&sim, "cudaHostRegister") + calls(&sim, "cudaHostAlloc");
     let before = pinned();
     while_another_captures(&sim, &stream, || {
-        FileRead::prepare(&device, 64 << 20);
+        FileRead::prepare(&device);
         while pinned() == before {
             std::thread::yield_now();
         }

@@ -112,10 +112,12 @@ fn options_may_be_set_while_elements_are_made() {
     let key = other.host().unwrap()[0];
     let is_right = |(at, value): (usize, &u32)| *value == at as u32 ^ key;
     assert!(buffer.host().unwrap().iter().enumerate().all(is_right));
-    // The old ring is freed when the copy has ended, and the next copy creates one of the new size.
-    assert_eq!(pinned(&sim), [0; 0]);
+    // The old ring is freed when the copy has ended, and the next copy creates one of the new size. The small copies have memory of their own.
+    let is_ring = |bytes: &usize| bytes.is_multiple_of(16384);
+    assert!(!pinned(&sim).iter().any(is_ring));
     buffer.copy_from_host(&numbers(600_000, 8)).unwrap();
-    assert_eq!(pinned(&sim), [2 * 2 * 32768]);
+    let rings = pinned(&sim).into_iter().filter(is_ring);
+    assert!(rings.eq([2 * 2 * 32768]));
 }
 
 /// claim 39: On a device without concurrent managed access, too: the closures of all threads run outside of the turn at the gate.

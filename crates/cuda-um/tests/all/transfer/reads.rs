@@ -1,7 +1,6 @@
 //! Reads of storage: the places of the runs, failures, rounds, and reads beside other work.
 
 use super::*;
-use cuda_um_testkit::unpooled;
 use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
 
@@ -135,9 +134,9 @@ fn progress_grows_to_the_end_and_stops_the_read() {
         assert!(seen.is_sorted() && seen.last() == Some(done.as_ref().unwrap()));
         (done.unwrap(), seen.len())
     };
-    // Two threads with eight pieces each.
-    assert_eq!(run(200_000), (2 * 8 * 16384, 1));
-    assert_eq!(run(usize::MAX), (1_000_000, 4));
+    // Two threads with 16 pieces each: 31 are one buffer.
+    assert_eq!(run(200_000), (500_000 + 16384, 1));
+    assert_eq!(run(usize::MAX), (1_000_000, 2));
     for buffer in &buffers {
         assert!(buffer.to_vec().unwrap() == storage.bytes[..500_000]);
     }
@@ -231,37 +230,4 @@ fn wrong_runs_and_targets_are_refused() {
         .map(|view| FileRead::new(view, &storage, &runs).unwrap());
     let refused = FileRead::run(&mut reads, usize::MAX, on);
     fails!(refused, Error::RuntimeMismatch { .. });
-}
-
-/// Storage without an end.
-struct Ones;
-
-impl ReadAt for Ones {
-    fn read_at(&self, into: &mut [u8], _: u64) -> io::Result<usize> {
-        into.fill(1);
-        Ok(into.len())
-    }
-}
-
-#[test]
-fn a_read_that_fills_larger_chunks_makes_them_and_others_do_not() {
-    let (sim, device, _) = unpooled(Gpu::H200);
-    let load = |bytes: usize| {
-        let mut target = DeviceBuffer::<u8>::zeroed(&device, bytes).unwrap();
-        let done = read(target.as_view_mut(), &Ones, &whole(bytes)).unwrap();
-        assert_eq!(done, bytes);
-        drop(target);
-        pinned(&sim)
-    };
-    let one = TransferOptions::default().threads(1).ring_bytes(4 * MIB);
-    device.set_transfer_options(one);
-    assert_eq!(load(40 * MIB), [4 * MIB]);
-    // The default has a thread for each of three quarters of the cores, at most 12.
-    device.set_transfer_options(TransferOptions::default());
-    let cores = std::thread::available_parallelism().unwrap().get();
-    let all = (cores * 3 / 4).clamp(1, 12) * 2 * 4 * MIB;
-    assert_eq!(load(all - MIB), [all / 2]);
-    assert_eq!(load(all), [all]);
-    device.trim();
-    assert_eq!(pinned(&sim), [0; 0]);
 }

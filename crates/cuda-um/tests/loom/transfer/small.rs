@@ -1,6 +1,6 @@
 //! Small copies: what the flag of a copy to the host tells about other work of the stream.
 
-use crate::buffer::transfer::{Direction, Staged, through_piece};
+use crate::buffer::transfer::{Direction, Staged, with_host};
 use crate::context::op::Op;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
@@ -15,7 +15,7 @@ use crate::sync::thread;
 fn a_flag_covers_no_work_that_is_enqueued_after_it() {
     model(|| {
         let device = device_of(1 << 10);
-        let stream = device.create_stream().unwrap();
+        let stream = device.default_stream().unwrap();
         let memory = DeviceMemory::new(&device).allocate(1).unwrap();
         let its = stream.clone();
         let other = thread::spawn(move || {
@@ -34,8 +34,7 @@ fn a_flag_covers_no_work_that_is_enqueued_after_it() {
         let op = Op::with_host(memory.device(), &part);
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: both sides have so many bytes, and nothing else uses them.
-        let copied = unsafe { through_piece(&stream, &op, copy) };
-        copied.expect("it is small").unwrap();
+        unsafe { with_host(&op, copy) }.unwrap();
         assert_eq!(here, there);
         let seq = other.join().unwrap();
         let says_so = stream.inner().is_known_done(seq);

@@ -1,7 +1,8 @@
 //! The ring: a chunk is one thread's, and is written again when its copies are done, whichever thread comes and whatever fails half-way.
 
+use crate::buffer::transfer::copies::staged;
 use crate::buffer::transfer::options::{PAGE, TransferOptions};
-use crate::buffer::transfer::{Direction, Staged, copy};
+use crate::buffer::transfer::{Direction, Staged};
 use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::driver::CopyKind;
@@ -67,7 +68,7 @@ impl Machine {
 
     /// What `memory::copy` does; the device's memory has to live until the stream is done.
     fn copy(&self, direction: Direction, host: &Memory, device: &Memory) -> Option<Result<()>> {
-        let staged = Staged {
+        let copy = Staged {
             direction,
             host: host.address(),
             device: device.address(),
@@ -77,7 +78,7 @@ impl Machine {
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: both are so large, and the models use the device's side after the stream alone.
         unsafe {
-            copy(self.device.state(), self.stream.inner(), staged)
+            staged(self.device.state(), self.stream.inner(), copy)
         }
     }
 }

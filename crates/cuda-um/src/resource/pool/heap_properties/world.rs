@@ -218,14 +218,13 @@ impl<'a> World<'a> {
             }
             Step::Carve { class } => self.split(class)?,
             Step::Take { block } => {
-                let free = self.blocks_that(|block| block.run > 0 && block.free.is_some());
+                let free = self.blocks_that(|block| block.run > 0 && block.is_free);
                 if let Some(at) = free.get(block % free.len().max(1)) {
-                    let block = self.blocks.get_mut(at).unwrap();
-                    block.left = Uses::of(block.free.take().and_then(|free| free.uses));
+                    self.blocks.get_mut(at).unwrap().is_free = false;
                 }
             }
             Step::Give { block, stream } => {
-                let taken = self.blocks_that(|block| block.free.is_none());
+                let taken = self.blocks_that(|block| !block.is_free);
                 if let Some(&at) = taken.get(block % taken.len().max(1)) {
                     self.give(at, stream);
                 }
