@@ -149,7 +149,6 @@ impl Post {
 
     /// Checks that the witness has its contents and can be used in every way, and that new memory can be allocated.
     fn still_works(&mut self) -> cuda_um::Result<()> {
-        let count = WITNESS as u32;
         let is_right = |values: &[u32], plus: u32| {
             let mut numbers = values.iter().enumerate();
             assert!(

@@ -4,7 +4,7 @@ use crate::buffer::managed;
 use crate::operation::{ALL, Advising, At, Part, Prefetching};
 use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
 use crate::world::is_refusal;
-use cuda_um::{Advice, UnifiedBuffer, managed::PrefetchBatch};
+use cuda_um::{Advice, managed::PrefetchBatch};
 use cuda_um_testkit::AnyBuffer;
 
 impl Replay<'_> {

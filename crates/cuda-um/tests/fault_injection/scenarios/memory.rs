@@ -89,7 +89,6 @@ pub fn system_memory(world: &World) -> Result<()> {
         &world.here().stream,
         &world.here().add,
     );
-    let count = COUNT as u32;
     let mut adopted = UnifiedBuffer::from_vec(device, vec![1u32; COUNT])?;
     adopted.advise(Advice::SetPreferredLocation(Location::from(device)))?;
     adopted.prefetch_on(device, stream)?;

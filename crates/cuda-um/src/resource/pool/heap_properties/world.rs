@@ -72,8 +72,7 @@ impl<'a> World<'a> {
 
     /// All goes back: then every slab is one piece again, and can be freed.
     pub(super) fn end(&mut self) -> Result<(), TestCaseError> {
-        let taken = self.blocks.iter().filter(|(_, block)| !block.is_free);
-        let taken: Vec<usize> = taken.map(|(at, _)| *at).collect();
+        let taken = self.blocks_that(|block| !block.is_free);
         taken.into_iter().for_each(|at| self.give(at, at % 3));
         self.coalesce(usize::MAX)?;
         self.check()?;
