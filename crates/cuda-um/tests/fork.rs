@@ -65,7 +65,7 @@ fn a_child_is_refused_all_work_and_told_why() {
     device.synchronize().unwrap();
     let of_its_own = || Runtime::from_table(Arc::clone(runtime.table()))?.device_count();
     let code = in_child(|| {
-        assert!(runtime.is_inherited());
+        assert!(cuda_um::fork::is_inherited());
         assert!(VALUE.get_if_made().is_none() && !VALUE.get().load(Ordering::Relaxed));
         let arguments = (&mut memory, 1000u32, 1u32);
         first_not_refused! {

@@ -14,8 +14,9 @@ use std::fmt::Display;
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
     // A loop repeats this case. `prefetch` does the same, but makes an operation first.
-    if stream.leaves_out(|| is_there(raw, location))? {
-        return stream.check_runtime(raw.device(), "the stream");
+    let is_there = || Place::of(location).is_some_and(|place| raw.pages.is_at(place));
+    if stream.leaves_out(raw.home, location, is_there)? {
+        return Ok(());
     }
     if view.bytes().is_empty() || !raw.migrates() {
         stream.check_runtime(raw.device(), "the stream")?;
