@@ -7,13 +7,11 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::batch::prefetch;
-use crate::resource::allocation::Allocation;
-use crate::resource::location::Place;
 
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
     // A loop repeats this case. `prefetch` does the same, but makes an operation first.
-    if stream.leaves_out(|| is_there(raw, location))? {
+    if stream.leaves_out(|| raw.is_known_at(location))? {
         return stream.check_runtime(raw.device(), "the stream");
     }
     if view.bytes().is_empty() || !raw.migrates() {
@@ -22,12 +20,6 @@ pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream)
         return check_migrates(view);
     }
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
-}
-
-/// Returns true if all pages of the buffer are known to be at the location.
-#[inline]
-pub(crate) fn is_there(raw: &Allocation, location: Location) -> bool {
-    Place::of(location).is_some_and(|place| raw.is_known_at(place))
 }
 
 /// Refuses a prefetch of memory that does not migrate.
