@@ -197,8 +197,8 @@ impl HostAccess {
                 false => None,
             };
             match &held {
-                Some(held) => held.copy_to_bytes(&mut memory)?,
-                None => storage.read()?.copy_to_bytes(&mut memory)?,
+                Some(held) => held.bytes().copy_to_host(&mut memory)?,
+                None => storage.read()?.bytes().copy_to_host(&mut memory)?,
             }
             let address = memory.as_mut_ptr().expose_provenance();
             Ok((Access::Copy(Arc::new(Memory::Host(memory)), held), address))
@@ -255,7 +255,7 @@ fn leave(array: &Array, py: Python<'_>, access: Access) -> PyResult<()> {
                 let start = std::ptr::with_exposed_provenance(memory.as_ptr().addr());
                 std::slice::from_raw_parts(start, memory.len())
             };
-            held.copy_from_bytes(source)
+            held.bytes_mut().copy_from_host(source)
         }),
         access => {
             drop(access);
@@ -413,7 +413,7 @@ pub(crate) fn copied<'py>(
         let target = unsafe {
             std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(address), bytes)
         };
-        storage.view(range)?.read()?.copy_to_bytes(target)
+        storage.view(range)?.read()?.bytes().copy_to_host(target)
     })?;
     Ok(copy)
 }

@@ -83,8 +83,10 @@ pub(crate) fn copy(array: &Array, py: Python<'_>, source: &Bound<'_, PyAny>) -> 
     array.work(py, |storage| {
         let mut target = storage.write()?;
         match overlap(span(&target), source.span()) {
-            true => target.copy_from_bytes(HostBuffer::from_slice(source.bytes())?.as_slice()),
-            false => target.copy_from_bytes(source.bytes()),
+            true => target
+                .bytes_mut()
+                .copy_from_host(HostBuffer::from_slice(source.bytes())?.as_slice()),
+            false => target.bytes_mut().copy_from_host(source.bytes()),
         }
     })
 }

@@ -316,7 +316,7 @@ def torch_out_of_memory():
         with torch.cuda.use_mem_pool(pool):
             torch.empty(2 * total, dtype=torch.uint8, device="cuda")
     except torch.cuda.OutOfMemoryError as error:
-        assert str(2 * total) in pool.last_error, pool.last_error
+        assert "free of" in pool.last_error, pool.last_error
         return str(error).splitlines()[0][:60]
     raise AssertionError("more memory than there is")
 
@@ -326,9 +326,9 @@ def torch_step():
 
     def steps(count):
         torch.manual_seed(0)
-        block = torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True, dropout=0.0).cuda()
+        block = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, dropout=0.0).cuda()
         optimizer = torch.optim.Adam(block.parameters())
-        x = torch.randn(16, 128, 512, device="cuda")
+        x = torch.randn(8, 256, 1024, device="cuda")
         times = []
         for _ in range(count):
             torch.cuda.synchronize()
@@ -369,7 +369,7 @@ def cupy_allocator(kind):
         try:
             cupy.empty(2 * total, dtype="uint8")
         except cupy.cuda.memory.OutOfMemoryError as error:
-            assert str(2 * total) in str(error.__cause__)
+            assert "free of" in str(error.__cause__)
         del y
         gc.collect()
         equal(allocate.stats()["live_bytes"], 0)
@@ -417,9 +417,15 @@ assert manager.stats()["live_bytes"] == 0, manager.stats()
 
 
 def numba_plugin():
-    environment = {**os.environ, "NUMBA_CUDA_MEMORY_MANAGER": "cuda_um.numba"}
-    done = subprocess.run([sys.executable, "-c", NUMBA], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    def run(program, **environment):
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
+
+    done = run(NUMBA, NUMBA_CUDA_MEMORY_MANAGER="cuda_um.numba")
+    if done.returncode:
+        alone = run("from numba import cuda\n@cuda.jit\ndef f(x):\n    x[0] = 1\nf[1, 1](cuda.device_array(1))")
+        assert alone.returncode, done.stderr
+        return "not run, Numba itself fails: " + alone.stderr.strip().splitlines()[-1]
 
 
 # JAX

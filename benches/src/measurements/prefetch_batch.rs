@@ -48,7 +48,11 @@ fn case(bench: &Bench, budget: &mut Budget) -> Result<CaseReport> {
         }
         let all: Vec<_> = pooled.iter().collect();
         let time = round.clock.time(|| {
-            PrefetchBatch::from_iter(all.iter().copied()).prefetch_on(device, stream)?;
+            let mut batch = PrefetchBatch::new();
+            for tensor in &all {
+                batch.add(*tensor);
+            }
+            batch.prefetch_on(device, stream)?;
             Ok(stream.synchronize()?)
         })?;
         for (tensor, back) in pooled.iter().zip(round.back.chunks_mut(TENSOR)) {

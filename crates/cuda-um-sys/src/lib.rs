@@ -83,7 +83,6 @@ pub mod locks;
 mod nvrtc;
 mod open;
 mod pointer_attributes;
-pub mod ptx;
 mod symbols;
 mod variable;
 #[allow(non_snake_case, reason = "C names")]

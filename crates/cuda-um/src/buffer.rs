@@ -1,8 +1,8 @@
 //! Typed buffers over memory of each kind, and copies between them.
 
 mod adopted;
-pub(crate) mod any;
 mod arena;
+pub(crate) mod array;
 pub(crate) mod copy;
 mod copy_within;
 pub(crate) mod device;
@@ -29,8 +29,8 @@ pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
 
-pub use crate::buffer::any::{Readable, Writable};
 pub use crate::buffer::export::Exported;
+pub use crate::buffer::guard::Guard;
 pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};
 pub use crate::buffer::owned::{HostOwned, HostOwnedMut};

@@ -29,6 +29,7 @@ mod exec;
 pub use exec::GraphExec;
 
 use crate::context::capture::{self, Capture, NamedScalar};
+#[cfg(doc)]
 use crate::context::device::Device;
 use crate::context::stream::Stream;
 use crate::error::Result;
@@ -58,17 +59,16 @@ impl Stream {
     ///
     /// Recorded are launches of kernels, fills, copies between buffers ([`Stream::copy`]), events, and work of other libraries
     /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Work that shares memory is ordered as always, also between
-    /// streams. Prefetches and advice become steps before the launches of the graph, because CUDA cannot capture them.
+    /// streams. Prefetches and advice become steps before the launches of the graph, because CUDA cannot capture them. Each value that a kernel
+    /// or a fill takes is a [`constant`](crate::constant), or has a name ([`Recording::scalar`]).
     ///
-    /// Work of other threads on this stream, and work on other streams, is not recorded: it runs at once. But a wait for the whole device
-    /// ([`Device::synchronize`], and host guards of managed memory without concurrent access) waits until the capture has ended, because CUDA
-    /// refuses it: the closure must not wait for a thread that does it. What this thread does at once is done once, and not in each launch, so
-    /// recorded work must not use the same memory: neither before an access of the host (a guard, a copy, a fill, the zeros of a new
-    /// [`PinnedBuffer`](crate::PinnedBuffer)) or work on another stream, nor after it. Each value that a kernel or a fill takes is a
-    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`]). The zeros of a new buffer of device or managed
-    /// memory are written once and in each launch. A buffer that the closure makes and drops belongs to the graph from then on, with its address; but an
-    /// import (`from_foreign`) or registered memory of the caller ends with its drop, and no launch of the graph is possible. What a `tracing`
-    /// subscriber does is not recorded.
+    /// - Work of other threads, on other streams, and of a `tracing` subscriber is not recorded: it runs at once.
+    /// - A wait for the whole device ([`Device::synchronize`], and host guards of managed memory without concurrent access) on another thread
+    ///   waits until the capture has ended: the closure must not wait for a thread that does it.
+    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream) is not
+    ///   done in each launch, so recorded work must not use the same memory. The zeros of other new buffers are written now and in each launch.
+    /// - A buffer that the closure makes and drops belongs to the graph; an import (`from_foreign`) or registered memory of the caller ends with
+    ///   its drop, and no launch of the graph is possible.
     ///
     /// # Ordering
     ///
@@ -77,12 +77,10 @@ impl Stream {
     /// # Errors
     ///
     /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, and in a
-    /// `tracing` subscriber; and, in the closure, for calls that cannot be captured: accesses of the host to memory that recorded work uses (guards, copies from and to slices),
-    /// waits for a recorded stream or its device, events of other streams, plain values. The capture goes on after such an error. There is no graph,
-    /// whatever the closure returns, after recorded work with memory that the host, or work on another stream, has used in the closure; and
-    /// after an error of CUDA in recorded work, because CUDA may have recorded a part of that work.
-    /// [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of `cudaStreamBeginCapture` and
-    /// `cudaStreamEndCapture`.
+    /// `tracing` subscriber; and, in the closure, for calls that cannot be captured, after which the capture goes on. There is no graph,
+    /// whatever the closure returns, after recorded work with memory that was used at once in the closure, and after an error of CUDA in
+    /// recorded work. [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of
+    /// `cudaStreamBeginCapture` and `cudaStreamEndCapture`.
     #[doc(alias = "cudaStreamBeginCapture")]
     #[doc(alias = "cudaStreamEndCapture")]
     pub fn capture(&self, record: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<Graph> {
@@ -108,13 +106,8 @@ impl Drop for Recording<'_> {
 }
 
 impl Recording<'_> {
-    /// The stream that is captured.
-    pub fn stream(&self) -> &Stream {
-        self.stream
-    }
-
-    /// Adds a stream to the capture: its work is recorded, too, from now on. It runs after the work that is recorded by now on the first stream,
-    /// and, beyond that, concurrently, unless memory is shared. The end of the graph is after the work of all streams.
+    /// Adds a stream to the capture: its work is recorded, too. It runs after the work that is recorded by now on the first stream, and
+    /// otherwise concurrently, unless memory is shared.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -194,8 +187,8 @@ impl Graph {
     #[doc(hidden)]
     pub fn required(&self) -> impl Iterator<Item = (u64, bool)> {
         let slots = self.contents.slots.iter();
-        let given = slots.filter(|slot| slot.kept.is_none() && !slot.used.bytes.is_empty());
-        given.map(|slot| (slot.memory.id, slot.used.writes))
+        let given = slots.filter(|slot| slot.kept.is_none() && !slot.bytes.is_empty());
+        given.map(|slot| (slot.id, slot.writes))
     }
 
     /// Makes an executable graph. Each one can be launched again and again; one graph may have many, but for a graph with memory of its own (buffers
@@ -209,22 +202,12 @@ impl Graph {
     pub fn instantiate(&self) -> Result<GraphExec> {
         GraphExec::of(&self.contents)
     }
-
-    /// The device that the graph runs on.
-    pub fn device(&self) -> &Device {
-        &self.contents.device
-    }
-
-    /// The names of the kernels, in the order of their launches in the capture.
-    pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        self.contents.kernels.iter().map(|kernel| &*kernel.name)
-    }
 }
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Graph")
-            .field("device", &self.device().ordinal())
+            .field("device", &self.contents.device.ordinal())
             .field("kernels", &self.contents.kernels.len())
             .field("buffers", &self.contents.slots.len())
             .finish_non_exhaustive()

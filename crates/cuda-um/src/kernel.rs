@@ -9,7 +9,7 @@ pub(crate) mod foreign;
 pub(crate) mod launch;
 pub(crate) mod module;
 
-pub use crate::kernel::argument::{ByValue, KernelArg, KernelArgs, ReadArg, WriteArg};
+pub use crate::buffer::array::{ReadArg, WriteArg};
+pub use crate::kernel::argument::{ByValue, KernelArg, KernelArgs};
 pub use crate::kernel::arguments::Arguments;
 pub use crate::kernel::foreign::ForeignWork;
-pub use crate::kernel::module::KernelAttributes;

@@ -52,7 +52,7 @@ impl Label {
 pub(crate) struct Title {
     pub(crate) buffer: u64,
     pub(crate) bytes: usize,
-    pub(crate) name: Option<Name>,
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) label: Option<Label>,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Title {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "buffer {}", self.buffer)?;
         if let Some(name) = &self.name {
-            return write!(f, " `{}`", name.as_str());
+            return write!(f, " `{name}`");
         }
         let Some(label) = &self.label else {
             return Ok(());
@@ -70,21 +70,5 @@ impl fmt::Display for Title {
             write!(f, " of {}:{}", site.file(), site.line())?;
         }
         f.write_str(")")
-    }
-}
-
-/// A name that the program sets.
-#[derive(Clone, Debug)]
-pub(crate) enum Name {
-    Static(&'static str),
-    Shared(Arc<str>),
-}
-
-impl Name {
-    pub(crate) fn as_str(&self) -> &str {
-        match self {
-            Self::Static(name) => name,
-            Self::Shared(name) => name,
-        }
     }
 }

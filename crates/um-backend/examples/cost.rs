@@ -84,7 +84,10 @@ fn main() -> Result<(), CudaError> {
     let mut host_erased = backend.create_erased(BufferKind::Host, DType::F32, LEN)?;
     let mut ways: [Way<'_>; 2] = [
         ("typed", Box::new(|| host.copy_from_host(&elements))),
-        ("erased", Box::new(|| host_erased.copy_from_bytes(bytes))),
+        (
+            "erased",
+            Box::new(|| host_erased.bytes_mut().copy_from_host(bytes)),
+        ),
     ];
     compare("copy in host memory", &mut ways, || Ok(()))?;
 
@@ -92,7 +95,10 @@ fn main() -> Result<(), CudaError> {
     let mut pinned_erased = backend.create_erased(BufferKind::Pinned, DType::F32, LEN)?;
     let mut ways: [Way<'_>; 2] = [
         ("typed", Box::new(|| pinned.copy_from_host(&elements))),
-        ("erased", Box::new(|| pinned_erased.copy_from_bytes(bytes))),
+        (
+            "erased",
+            Box::new(|| pinned_erased.bytes_mut().copy_from_host(bytes)),
+        ),
     ];
     compare("copy to pinned memory", &mut ways, || Ok(()))
 }

@@ -52,6 +52,11 @@ pub struct Allocator {
     live: [Mutex<HashMap<usize, Block>>; 16],
 }
 
+/// Whether a handle is `cudaStreamPerThread`.
+fn is_per_thread(stream: cudaStream_t) -> bool {
+    stream.addr() == 2
+}
+
 /// Memory that the framework has.
 enum Block {
     Unified(UnifiedBuffer<MaybeUninit<u8>>),
@@ -113,14 +118,14 @@ impl Allocator {
     ///
     /// # Ordering
     /// Work that is enqueued on `stream` after the call runs after all work that the memory's former owners enqueued before they freed it. Does not
-    /// wait for work; while `stream` is captured into a graph, it waits for the former owners' work.
+    /// wait for work, except that of the former owners if `stream` is captured into a graph, or is 2 (`cudaStreamPerThread`).
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`]; [`CudaError::InvalidArgument`] for the stream 2 (`cudaStreamPerThread`); [`CudaError::Foreign`] for a stream of
-    /// another context; the errors of the CUDA functions. Nothing is allocated then.
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Foreign`] for a stream of another context; the errors of the CUDA functions. Nothing is allocated
+    /// then.
     ///
     /// # Safety
-    /// `stream` is a live stream of the device, or 0 or 1 for its legacy default stream.
+    /// `stream` is a live stream of the device, 0 or 1 for its legacy default stream, or 2 for that of the thread.
     pub unsafe fn allocate(&self, bytes: usize, stream: cudaStream_t) -> Result<*mut c_void> {
         if bytes == 0 {
             return Ok(std::ptr::null_mut());
@@ -135,7 +140,7 @@ impl Allocator {
             block.set_name(name);
         }
         // SAFETY: guaranteed by the caller.
-        let address = match unsafe { self.is_captured(stream) } {
+        let address = match is_per_thread(stream) || unsafe { self.is_captured(stream) } {
             true => {
                 let own = self.device().create_stream()?;
                 let address = block.follow(&own)?;
@@ -158,14 +163,15 @@ impl Allocator {
     /// Takes memory back. Nothing happens for null.
     ///
     /// # Ordering
-    /// The memory is used again only after all work that is on `stream` when this is called, also by an allocation on another stream. Does not wait.
+    /// The memory is used again only after all work that is on `stream` when this is called, also by an allocation on another stream. Does not wait,
+    /// except for the device if `stream` is 2 (`cudaStreamPerThread`).
     ///
     /// # Errors
     /// [`CudaError::Foreign`] for an address that is not of this allocator, or was freed before. After an error of CUDA, or for a stream that is
     /// captured into a graph, the memory stays allocated.
     ///
     /// # Safety
-    /// - `stream` is a live stream of the device, or 0 or 1 for its legacy default stream.
+    /// - `stream` is as for [`allocate`](Self::allocate).
     /// - All work that uses the memory is on `stream`, or is ordered before work that is on it. Nothing uses the memory afterwards.
     pub unsafe fn free(&self, address: *mut c_void, stream: cudaStream_t) -> Result<()> {
         if address.is_null() {
@@ -179,6 +185,13 @@ impl Allocator {
                 .to_owned(),
             allowed: "an address of `Allocator::allocate`, once".to_owned(),
         })?;
+        if is_per_thread(stream) {
+            // Not tracked: it is another stream on each thread.
+            let waited = self.device().synchronize();
+            return waited.inspect_err(|_| {
+                self.shard(address).lock().insert(address.addr(), block);
+            });
+        }
         // SAFETY: guaranteed by the caller.
         let theirs = match unsafe { self.is_captured(stream) } {
             true => Err(CudaError::Capture {
@@ -230,8 +243,8 @@ impl Block {
         // SAFETY: nothing is enqueued here. What the framework enqueues is within the memory, as the caller of `Allocator` promises.
         let address = unsafe {
             match self {
-                Self::Unified(buffer) => stream.enqueue_foreign((buffer,), |work| work.address(0)),
-                Self::Device(buffer) => stream.enqueue_foreign((buffer,), |work| work.address(0)),
+                Self::Unified(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
+                Self::Device(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
             }
         }?;
         stream.record()?;

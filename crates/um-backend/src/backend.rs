@@ -40,32 +40,6 @@ use pools::Pools;
 /// assert_eq!(pollster::block_on(sum())?, 6.0);
 /// # Ok::<(), CudaError>(())
 /// ```
-///
-/// Each kind of memory:
-///
-/// ```
-/// use um_backend::cuda_um::{MemoryKind, RegisteredBuffer, managed::MemoryAdvice};
-/// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaFeature, DType, PinnedBuffer};
-///
-/// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-/// let host = backend.create::<f32>(BufferKind::Host, 8)?;
-/// let pinned = PinnedBuffer::<f32>::zeroed(backend.device(), 8)?;
-/// let vector = RegisteredBuffer::from_vec(backend.device(), vec![1.0f32; 1024])?.into_vec()?; // pinned meanwhile
-/// let on_device = backend.create_cuda::<f32>(8)?;
-/// let checked = backend.create_buffer::<f32>(8, DType::F32)?; // the same; an error if the type is another
-/// println!("{:?}", backend.pool_stats_of(MemoryKind::Device));
-///
-/// let unified = backend.allocate_unified::<f32>(1024)?;
-/// if backend.device().supports_feature(CudaFeature::ConcurrentManagedAccess)? {
-///     unified.set_preferred_location(0)?;
-///     unified.set_accessed_by(0)?;
-///     unified.unset_accessed_by(0)?;
-/// }
-/// backend.set_memory_advice(&unified, MemoryAdvice::SetReadMostly, None)?; // of each `dyn Buffer`
-/// backend.prefetch_to_device(&unified, None)?;
-/// backend.prefetch_to_host(&unified)?;
-/// # Ok::<(), um_backend::CudaError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct CudaBackend {
     device: CudaDevice,
@@ -189,12 +163,6 @@ impl CudaBackend {
     #[must_use]
     pub fn simulator(&self) -> Option<&cuda_um_sim::Sim> {
         Some(&self.device.opened().sim.as_ref()?.sim)
-    }
-
-    /// The contents of the pool of unified buffers: [`pool_stats_of`](Self::pool_stats_of) managed memory.
-    #[must_use]
-    pub fn pool_stats(&self) -> Option<PoolStats> {
-        self.pool_stats_of(MemoryKind::Managed)
     }
 
     /// The contents of the pool of a kind of memory: the backend's own pool if the configuration has one, otherwise the device's default

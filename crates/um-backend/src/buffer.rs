@@ -54,8 +54,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// The buffer as a value that can be downcast to its implementation.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
-    /// Names the buffer in traces (feature `profile`). Without a name, a trace shows its type and length. The default implementation does
-    /// nothing.
+    /// Names the buffer in traces (feature `profile`). The default implementation does nothing.
     fn set_name(&mut self, name: &str) {
         let _ = name;
     }
@@ -130,10 +129,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         operations::put(self.memory_mut(), offset, source)
     }
 
-    /// Copies all elements to new memory of the host.
-    ///
-    /// To read repeatedly, reuse a destination with [`copy_to_host`](Self::copy_to_host): the first access to new memory takes longer
-    /// than the copy.
+    /// Copies all elements to new memory of the host. To read repeatedly, reuse a destination with [`copy_to_host`](Self::copy_to_host).
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`](crate::CudaError::OutOfMemory) for host memory, and errors of CUDA.
@@ -233,10 +229,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     }
 
     /// Makes a buffer of each of these ranges of elements, which are in order and do not overlap. Those of this crate's buffers of CUDA memory
-    /// share the allocation, without a copy: [`UnifiedBuffer::into_parts`](crate::UnifiedBuffer::into_parts). Others are copies.
-    ///
-    /// # Ordering
-    /// Work on a part is ordered after earlier work on the buffer, and not after that on other parts.
+    /// share the allocation ([`UnifiedBuffer::into_parts`](crate::UnifiedBuffer::into_parts)), and are not ordered after each other. Others are copies.
     ///
     /// # Errors
     /// [`RangeOutOfBounds`](cuda_um::Error::RangeOutOfBounds), and as for [`try_clone`](Self::try_clone). The buffer is then dropped.
@@ -359,8 +352,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         operations::write_to(self, target, range)
     }
 
-    /// Copies all elements from the host on a stream of the caller's choice, through pinned memory of a pool: a copy on one stream and a
-    /// kernel on another one overlap. Memory of the host, and opaque memory, is written at once.
+    /// Copies all elements from the host on a stream, through pinned memory of a pool. Memory of the host, and opaque memory, is written at once.
     ///
     /// # Ordering
     /// Enqueued on `stream` after earlier work on the buffer. The caller may write or drop `source` when this returns.

@@ -1,7 +1,5 @@
 //! Steps of a framework as CUDA graphs.
 
-use std::fmt;
-
 use bytemuck::NoUninit;
 use cuda_um::kernel::{Arguments, KernelArgs};
 use cuda_um::{
@@ -39,6 +37,7 @@ use crate::shared::{HeldByGraph, Holding};
 /// assert_eq!(*weights.host::<f32>()?, [-0.75; 4]);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
+#[derive(Debug)]
 pub struct CapturedStep {
     exec: GraphExec,
     stream: Stream,
@@ -58,20 +57,19 @@ impl CudaBackend {
     /// [`cuda_um::graph::Graph::instantiate`].
     #[doc(alias = "cudaStreamBeginCapture")]
     pub fn capture(&self, step: impl FnOnce(&Recording<'_>) -> Result<()>) -> Result<CapturedStep> {
-        let (stream, holding) = (self.device().stream(), Holding::begin()?);
-        let graph = stream.capture(step)?;
+        let (stream, mut holding) = (self.device().stream(), None);
+        let graph = stream.capture(|recording| {
+            holding = Some(Holding::begin());
+            step(recording)
+        })?;
         let mut held = Vec::new();
         let required: Vec<_> = graph.required().collect();
-        for storage in holding.end() {
-            let id = storage
-                .whole()
-                .read()?
-                .view::<u8>()
-                .map(|view| view.buffer_id());
+        for storage in holding.map(Holding::end).unwrap_or_default() {
+            let guard = storage.whole.read()?;
+            let id = guard.view::<u8>().map(|view| view.buffer_id());
             // Memory that kernels cannot access is in no graph.
-            let used = id
-                .ok()
-                .and_then(|id| required.iter().find(|(of, _)| *of == id));
+            let id = id.ok();
+            let used = required.iter().find(|(of, _)| Some(*of) == id);
             held.extend(used.map(|(_, writes)| (storage, *writes)));
         }
         held.sort_by_key(|(storage, _)| storage.address());
@@ -107,8 +105,8 @@ impl CapturedStep {
         for (storage, writes) in &self.held {
             storage.check_own()?;
             match writes {
-                true => written.push(storage.whole().write()?),
-                false => read.push(storage.whole().read()?),
+                true => written.push(storage.whole.write()?),
+                false => read.push(storage.whole.read()?),
             }
         }
         let mut arguments = Arguments::new();
@@ -127,14 +125,5 @@ impl CapturedStep {
     /// names), and for a value of another type.
     pub fn set<T: NoUninit>(&mut self, name: &str, value: T) -> Result<()> {
         self.exec.set(name, value)
-    }
-}
-
-impl fmt::Debug for CapturedStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CapturedStep")
-            .field("exec", &self.exec)
-            .field("held", &self.held.len())
-            .finish_non_exhaustive()
     }
 }

@@ -44,9 +44,9 @@ pub struct CudaBackendConfig {
 }
 
 macro_rules! setters {
-    ($($(#[$doc:meta])* $field:ident($name:ident: $kind:ty) = $value:expr;)*) => {
+    ($($field:ident($name:ident: $kind:ty) = $value:expr;)*) => {
         impl CudaBackendConfig {$(
-            $(#[$doc])*
+            #[doc = concat!("Sets [`", stringify!($field), "`](#structfield.", stringify!($field), ").")]
             #[must_use]
             pub fn $field(mut self, $name: $kind) -> Self {
                 self.$field = $value;
@@ -57,19 +57,12 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Sets the device's ordinal.
     device(ordinal: usize) = ordinal;
-    /// Sets the CUDA runtime.
     runtime(runtime: RuntimeChoice) = runtime;
-    /// Sets whether unified buffers may use more memory than the device has free.
     oversubscription(oversubscription: Oversubscription) = oversubscription;
-    /// Sets the pool for unified buffers, which makes frequent allocations faster.
     unified_pool(options: impl Into<Option<PoolOptions>>) = options.into();
-    /// Sets the pool for buffers in device memory.
     device_pool(options: impl Into<Option<PoolOptions>>) = options.into();
-    /// Sets the pool for pinned buffers.
     pinned_pool(options: impl Into<Option<PoolOptions>>) = options.into();
-    /// Sets how the host shares managed memory with a device without concurrent managed access.
     non_concurrent_access(access: NonConcurrentAccess) = Some(access);
 }
 

@@ -44,7 +44,6 @@ use sample::{made, made_with, sample, samples, zeros};
 /// Allocates a buffer of the implementation under test with the given number of elements.
 pub type Make<'a, T> = &'a dyn Fn(usize) -> Result<Box<dyn Buffer<T>>>;
 
-/// The lengths for which the rules are checked.
 const LENGTHS: [usize; 5] = [0, 1, 3, 1000, 4097];
 
 /// Checks every rule for one implementation, and for copies between two of its buffers.
@@ -132,12 +131,10 @@ fn properties<T: Element>(make: Make<'_, T>) -> Verdict {
     Ok(())
 }
 
-/// The ordinal of the buffer's device.
 fn ordinal<T: Element>(buffer: &dyn Buffer<T>) -> Option<u32> {
     buffer.device().map(cuda_um::Device::ordinal)
 }
 
-/// The kind of memory in words, and the number of its elements.
 fn of_memory<T: Element>(memory: BufferMemory<'_, T>) -> (String, Option<usize>) {
     (memory.in_words(), memory.len())
 }
@@ -218,7 +215,7 @@ fn clones<T: Element>(make: Make<'_, T>) -> Verdict {
     Ok(())
 }
 
-/// One thread writes, another one reads and writes, two read at a time, and another one drops the buffer.
+/// One thread writes, two read at a time, and another one drops the buffer.
 fn threads<T: Element>(make: Make<'_, T>) -> Verdict {
     const LEN: usize = 1000;
     let rule = Rule::Threads;
@@ -228,18 +225,21 @@ fn threads<T: Element>(make: Make<'_, T>) -> Verdict {
             rule.has(&*buffer, &elements, "on another thread")?;
             rule.works("fill", buffer.fill(sample(40)))
         });
-        let written = writer.join();
-        written.unwrap_or_else(|panic| resume_unwind(panic))
+        joined(writer.join())
     })?;
     thread::scope(|scope| {
         let read = || rule.has(&*buffer, &[sample(40); LEN], "on one of two threads");
         let both = [scope.spawn(read), scope.spawn(read)];
         both.into_iter()
-            .try_for_each(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .try_for_each(|thread| joined(thread.join()))
     })?;
     rule.works("fill", buffer.fill(sample(42)))?;
-    let dropped = thread::spawn(move || drop(buffer)).join();
-    dropped.map_err(|panic| resume_unwind(panic))
+    joined(thread::spawn(move || drop(buffer)).join());
+    Ok(())
+}
+
+fn joined<R>(outcome: thread::Result<R>) -> R {
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// The caller may write or drop the source of a copy at once.

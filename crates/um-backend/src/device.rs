@@ -1,6 +1,5 @@
 //! Devices of the runtime that is configured.
 
-use std::fmt;
 use std::ops::Deref;
 
 use cuda_um::{Device, Location, Stream};
@@ -24,7 +23,7 @@ use crate::runtime::{self, Opened, RuntimeChoice};
 /// }
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct CudaDevice {
     device: Device,
     stream: Stream,
@@ -89,14 +88,5 @@ impl AsRef<Device> for CudaDevice {
 impl From<&CudaDevice> for Location {
     fn from(device: &CudaDevice) -> Self {
         (&device.device).into()
-    }
-}
-
-impl fmt::Debug for CudaDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CudaDevice")
-            .field("ordinal", &self.ordinal())
-            .field("name", &self.name())
-            .finish_non_exhaustive()
     }
 }

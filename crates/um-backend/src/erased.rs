@@ -2,22 +2,22 @@
 
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::sync::Arc;
 
 use bytemuck::TransparentWrapper;
 use cuda_um::{Advice, Device, Error, Location, View, ViewMut, managed::HintOutcome, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
-use crate::error::{CudaError, Result};
+#[cfg(doc)]
+use crate::error::CudaError;
+use crate::error::{Result, invalid};
 use crate::memory::device_of;
 use crate::typed::Typed;
 
 /// A buffer whose element type is a value: what a tensor of any [`DType`] holds. [`CudaBackend::create_erased`](crate::CudaBackend::create_erased) allocates it.
 ///
-/// Copies take bytes, from any address, with the order of [`Buffer`]'s. [`typed`](Self::typed) has all methods of [`Buffer`] for the element type, and [`bytes`](Self::bytes)
-/// those that need no type: names, zeros, prefetches. Tensors with views share it as a [`SharedBuffer`](crate::SharedBuffer). Tensors without views share it in an [`Arc`]: reads need no lock,
-/// [`Arc::get_mut`] gives the one owner write access, and [`make_mut`](Self::make_mut) copies on write.
+/// [`typed`](Self::typed) has all methods of [`Buffer`] for the element type, and [`bytes`](Self::bytes) those that need no type: names, zeros,
+/// copies of bytes from and to any address. Tensors share it as a [`SharedBuffer`](crate::SharedBuffer).
 ///
 /// # Examples
 /// ```
@@ -26,14 +26,14 @@ use crate::typed::Typed;
 /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
 /// let dtype: DType = "F32".parse()?; // from a file's header
 /// let mut weights = backend.create_erased(BufferKind::Unified, dtype, 3)?;
-/// weights.copy_from_bytes(&[0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 64, 64])?;
+/// weights.bytes_mut().copy_from_host(&[0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 64, 64])?;
 /// weights.typed_mut::<f32>()?.fill_range(0..1, 7.0)?;
 /// assert_eq!(*weights.typed::<f32>()?.host()?, [7.0, 2.0, 3.0]);
 /// let error = weights.typed::<u32>().unwrap_err();
 /// assert_eq!(error.to_string(), "dtype u32 was requested, but the element type is f32: both must be the same");
 ///
 /// let mut bytes = [0; 12];
-/// weights.copy_to_bytes(&mut bytes)?;
+/// weights.bytes().copy_to_host(&mut bytes)?;
 /// weights.bytes_mut().copy_from_host_at(8, &bytes[..4])?; // bytes are counted, not elements
 /// weights.bytes().copy_to_host_at(8, &mut bytes[8..])?;
 /// let pinned = backend.create_erased_from(BufferKind::Pinned, dtype, &bytes)?;
@@ -59,17 +59,8 @@ impl ErasedBuffer {
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) if the bytes are not whole elements.
     pub fn from_bytes(bytes: Box<dyn Buffer<u8>>, dtype: DType) -> Result<Self> {
-        size_bytes(dtype, 0)?;
-        let (this, width) = (Self { bytes, dtype }, dtype.size_bytes());
-        let found = this.size_bytes();
-        match found.is_multiple_of(width) {
-            true => Ok(this),
-            false => Err(this.refused(
-                "the buffer of ErasedBuffer::from_bytes",
-                found,
-                format!("an element has {width} bytes"),
-            )),
-        }
+        whole_elements("the buffer of ErasedBuffer::from_bytes", dtype, bytes.len())?;
+        Ok(Self { bytes, dtype })
     }
 
     pub(crate) fn into_bytes(self) -> Box<dyn Buffer<u8>> {
@@ -197,62 +188,15 @@ impl ErasedBuffer {
         })
     }
 
-    /// Write access to shared storage: to the buffer itself if this is its only handle, otherwise to a copy that replaces the handle.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::sync::Arc;
-    /// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, ErasedBuffer};
-    ///
-    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-    /// let first = Arc::new(backend.create_erased(BufferKind::Unified, DType::U8, 2)?);
-    /// let mut second = Arc::clone(&first);
-    /// ErasedBuffer::make_mut(&mut second)?.copy_from_bytes(&[1, 2])?;
-    /// assert_eq!((first.bytes().to_vec()?, second.bytes().to_vec()?), (vec![0, 0], vec![1, 2]));
-    /// # Ok::<(), um_backend::CudaError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`try_clone`](Self::try_clone).
-    ///
-    /// # Panics
-    /// Never: after the copy, this is the only handle.
-    pub fn make_mut(this: &mut Arc<Self>) -> Result<&mut Self> {
-        if Arc::get_mut(this).is_none() {
-            *this = Arc::new(this.try_clone()?);
-        }
-        Ok(Arc::get_mut(this).expect("the only handle"))
-    }
-
-    /// Copies all elements from bytes of the host, at any address.
-    ///
-    /// # Errors
-    /// [`InvalidArgument`](Error::InvalidArgument) for another number of bytes, and errors of CUDA.
-    pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<()> {
-        self.check_all("the source of copy_from_bytes", source.len())?;
-        self.bytes.copy_from_host(source)
-    }
-
-    /// Copies all elements to bytes of the host, at any address.
-    ///
-    /// # Errors
-    /// As for [`copy_from_bytes`](Self::copy_from_bytes).
-    pub fn copy_to_bytes(&self, target: &mut [u8]) -> Result<()> {
-        self.check_all("the target of copy_to_bytes", target.len())?;
-        self.bytes.copy_to_host(target)
-    }
-
     /// Copies all elements of another buffer of the same element type and length, of any kind and on any device.
     ///
     /// # Errors
     /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) for another element type; [`LengthMismatch`](Error::LengthMismatch); and errors of CUDA.
     pub fn copy_from(&mut self, source: &Self) -> Result<()> {
         if source.dtype != self.dtype {
-            return Err(CudaError::InvalidArgument {
-                what: "the source of copy_from",
-                value: format!("a buffer of {}", source.dtype),
-                reason: format!("the target has {}, and a copy does not convert", self.dtype),
-            });
+            let value = format!("a buffer of {}", source.dtype);
+            let reason = format!("the target has {}, and a copy does not convert", self.dtype);
+            return Err(invalid("the source of copy_from", value, reason));
         }
         range::same_length("copy_from", self.len(), source.len())?;
         self.bytes.copy_from_buffer(source.bytes())
@@ -292,14 +236,12 @@ impl ErasedBuffer {
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {
-        match self.bytes.name() {
-            Some(name) => check_same(
-                format_args!("the element type of `{name}`"),
-                dtype_of::<T>(),
-                self.dtype,
-            ),
-            None => check_same("the element type", dtype_of::<T>(), self.dtype),
+        if dtype_of::<T>() == self.dtype {
+            return Ok(());
         }
+        let name = self.bytes.name();
+        let of = name.map_or(String::new(), |name| format!(" of `{name}`"));
+        check_same(&format!("the element type{of}"), T::DTYPE, self.dtype)
     }
 
     fn byte_range(&self, range: Range<usize>) -> Result<Range<usize>> {
@@ -307,35 +249,28 @@ impl ErasedBuffer {
         let width = self.dtype.size_bytes();
         Ok(range.start * width..range.end * width)
     }
+}
 
-    /// Refuses a slice that is not as long as the buffer.
-    fn check_all(&self, what: &'static str, found: usize) -> Result<()> {
-        let bytes = self.size_bytes();
-        match found == bytes {
-            true => Ok(()),
-            false => Err(self.refused(what, found, format!("the buffer has {bytes} bytes"))),
-        }
-    }
-
-    fn refused(&self, what: &'static str, bytes: usize, reason: String) -> Error {
-        let (len, dtype) = (self.len(), self.dtype);
-        Error::InvalidArgument {
-            what,
-            value: format!("{bytes} bytes"),
-            reason: format!("{reason}, and its {len} elements are {dtype}"),
+pub(crate) fn whole_elements(what: &'static str, dtype: DType, bytes: usize) -> Result<usize> {
+    size_bytes(dtype, 0)?;
+    let width = dtype.size_bytes();
+    match bytes.is_multiple_of(width) {
+        true => Ok(bytes / width),
+        false => {
+            let reason = format!("an element of {dtype} has {width} bytes");
+            Err(invalid(what, format!("{bytes} bytes"), reason))
         }
     }
 }
 
-/// The bytes of `len` elements.
 pub(crate) fn size_bytes(dtype: DType, len: usize) -> Result<usize> {
     let element_bytes = dtype.size_bytes();
     if element_bytes == 0 {
-        return Err(Error::InvalidArgument {
-            what: "a dtype",
-            value: dtype.to_string(),
-            reason: "an element has at least one byte".to_owned(),
-        });
+        return Err(invalid(
+            "a dtype",
+            dtype,
+            "an element has at least one byte",
+        ));
     }
     let bytes = len.checked_mul(element_bytes);
     let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());

@@ -7,3 +7,15 @@ pub(crate) fn one_line(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
+
+pub(crate) fn invalid(
+    what: &'static str,
+    value: impl std::fmt::Display,
+    reason: impl Into<String>,
+) -> CudaError {
+    CudaError::InvalidArgument {
+        what,
+        value: value.to_string(),
+        reason: reason.into(),
+    }
+}

@@ -1,6 +1,5 @@
 //! Buffers in plain memory of the CPU.
 
-use std::fmt;
 use std::ops::Range;
 
 use cuda_um::{Device, Placement, UnifiedBuffer, UnifiedOptions, range};
@@ -27,10 +26,12 @@ use crate::operations::check_capture;
 /// assert_eq!(buffer.as_slice(), [0, 7, 8, 9]);
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
+#[derive(Debug)]
 pub struct HostBuffer<T> {
     memory: Memory<T>,
 }
 
+#[derive(Debug)]
 enum Memory<T> {
     Plain(Box<[T]>),
     /// System memory, mostly an adopted vector. Its uses by kernels are tracked.
@@ -56,7 +57,6 @@ impl<T: Element> HostBuffer<T> {
         }
     }
 
-    /// Makes a buffer of system memory, which kernels use.
     pub(crate) fn adopting(adopted: UnifiedBuffer<T>) -> Self {
         Self {
             memory: Memory::Adopted(Box::new(adopted)),
@@ -115,14 +115,6 @@ impl<T: Element> Clone for HostBuffer<T> {
             Memory::Adopted(adopted) => UnifiedBuffer::from_vec(adopted.device(), copy)
                 .map_or_else(|_| Self::from_vec(self.as_slice().to_vec()), Self::adopting),
         }
-    }
-}
-
-impl<T: Element> fmt::Debug for HostBuffer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostBuffer")
-            .field("elements", &self.as_slice())
-            .finish()
     }
 }
 

@@ -8,12 +8,10 @@ use crate::buffer::Buffer;
 use crate::error::{CudaError, Result};
 use crate::memory::{BufferMemory, BufferMemoryMut};
 
-/// The unit of the memory, with its alignment.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Block([u8; 64]);
 
-/// Bytes of the CPU, aligned to 64.
 #[derive(Debug)]
 pub(crate) struct HostBytes {
     blocks: Vec<Block>,

@@ -87,7 +87,6 @@ impl<'a, T: Element> BufferMemory<'a, T> {
         }
     }
 
-    /// The memory in words, for outcomes and errors.
     pub(crate) fn in_words(self) -> String {
         match self {
             Self::Host(_) => "host memory".to_owned(),
@@ -96,7 +95,6 @@ impl<'a, T: Element> BufferMemory<'a, T> {
         }
     }
 
-    /// The number of elements, if the memory is known.
     #[cfg(feature = "conformance")]
     pub(crate) fn len(self) -> Option<usize> {
         match self {

@@ -208,7 +208,6 @@ pub(crate) fn advise<T: Element>(
     }
 }
 
-/// Copies from the host on a stream, through pinned memory of the device's pool.
 pub(crate) fn copy_from_host_on<T: Element>(
     buffer: &mut (impl Buffer<T> + ?Sized),
     source: &[T],
@@ -228,7 +227,6 @@ pub(crate) fn copy_from_host_on<T: Element>(
     Ok(())
 }
 
-/// Copies to the host on a stream, through pinned memory of the device's pool.
 pub(crate) fn copy_to_host_on<T: Element>(
     buffer: &(impl Buffer<T> + ?Sized),
     target: &mut [T],
@@ -248,7 +246,6 @@ pub(crate) fn copy_to_host_on<T: Element>(
     Ok(())
 }
 
-/// Reads bytes and copies them, piece by piece.
 pub(crate) fn read_from<T: Element>(
     buffer: &mut (impl Buffer<T> + ?Sized),
     source: &mut dyn Read,
@@ -264,7 +261,6 @@ pub(crate) fn read_from<T: Element>(
     })
 }
 
-/// Copies bytes and writes them, piece by piece.
 pub(crate) fn write_to<T: Element>(
     buffer: &(impl Buffer<T> + ?Sized),
     target: &mut dyn Write,

@@ -10,16 +10,14 @@ use cuda_um_sim::Sim;
 use cuda_um_sys::locks::Mutex;
 use std::sync::Arc;
 
-use crate::error::{CudaError, Result, one_line};
+use crate::error::{CudaError, Result, invalid, one_line};
 use crate::settings;
 #[cfg(feature = "sim")]
 use simulated::Simulated;
 
-/// There is no simulator.
 #[cfg(not(feature = "sim"))]
 pub(crate) type Simulated = std::convert::Infallible;
 
-/// The variable that [`RuntimeChoice::Environment`] reads.
 const VARIABLE: &str = "CUDA_UM_RUNTIME";
 
 /// The CUDA runtime to use.
@@ -48,7 +46,6 @@ pub enum RuntimeChoice {
     Simulator(Sim),
 }
 
-/// A runtime and its source.
 #[derive(Debug, Clone)]
 pub(crate) struct Opened {
     pub(crate) runtime: Runtime,
@@ -74,7 +71,6 @@ impl Opened {
         }
     }
 
-    /// One line, for a device of this runtime.
     pub(crate) fn describe(&self, device: &cuda_um::Device) -> String {
         let version = self.runtime.version();
         let (major, minor, name) = (version.major, version.minor, device.name());
@@ -85,7 +81,6 @@ impl Opened {
     }
 }
 
-/// Opens a runtime.
 pub(crate) fn open(choice: RuntimeChoice) -> Result<Opened> {
     fork::check("opening a runtime")?;
     settings::check()?;
@@ -119,15 +114,10 @@ fn from_environment(value: Option<&std::ffi::OsStr>) -> Result<RuntimeChoice> {
         "" | "cuda" => Ok(RuntimeChoice::Cuda),
         "sim" => Ok(RuntimeChoice::Sim),
         "auto" => Ok(RuntimeChoice::Auto),
-        _ => Err(CudaError::InvalidArgument {
-            what: VARIABLE,
-            value: value.into_owned(),
-            reason: "it is cuda, sim or auto".to_owned(),
-        }),
+        _ => Err(invalid(VARIABLE, value, "it is cuda, sim or auto")),
     }
 }
 
-/// A runtime that all backends of the process share.
 type Shared = PerProcess<Mutex<Option<Opened>>>;
 
 /// The shared runtime, which is opened by the first call. A failure is not kept: a later call tries again.
@@ -143,7 +133,6 @@ fn shared(shared: &Shared, make: impl FnOnce() -> Result<Opened>) -> Result<Open
     Ok(shared.get().lock().get_or_insert(made).clone())
 }
 
-/// The process's libcudart.
 fn cuda() -> Result<Opened> {
     static SHARED: Shared = PerProcess::new(Mutex::default);
     shared(&SHARED, || {
@@ -153,7 +142,6 @@ fn cuda() -> Result<Opened> {
     })
 }
 
-/// The process's simulator.
 #[cfg(feature = "sim")]
 fn simulator() -> Result<Opened> {
     static SHARED: Shared = PerProcess::new(Mutex::default);

@@ -1,6 +1,6 @@
 //! Environment variables that nothing reads, because their names are misspelt.
 
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, Result, invalid};
 use std::ffi::OsStr;
 
 /// The variables that the crates of this workspace read.
@@ -44,31 +44,8 @@ fn refusal(name: &OsStr) -> Option<CudaError> {
     if KNOWN.contains(&&*name) || OWN.iter().any(|own| rest.starts_with(own)) {
         return None;
     }
-    let nearest = KNOWN.iter().min_by_key(|known| distance(&name, known));
-    let nearest = nearest.filter(|known| distance(&name, known) <= 3);
-    let meant = nearest.map_or(String::new(), |known| format!("is {known} meant? "));
-    Some(CudaError::InvalidArgument {
-        what: "the name of an environment variable",
-        reason: format!(
-            "nothing reads it: {meant}The names are {}",
-            KNOWN.join(", ")
-        ),
-        value: name.into_owned(),
-    })
-}
-
-/// The number of letters to insert, to remove or to replace.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
-        for (column, with) in other.bytes().enumerate() {
-            let replaced = diagonal + usize::from(letter != with);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
+    let reason = format!("nothing reads it: the names are {}", KNOWN.join(", "));
+    Some(invalid("the name of an environment variable", name, reason))
 }
 
 #[cfg(test)]

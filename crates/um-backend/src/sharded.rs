@@ -12,7 +12,7 @@ use cuda_um::{host_vec, range, together};
 use crate::backend::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
 use crate::dtype::Element;
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, Result, invalid};
 
 /// Rows of elements over the devices of several backends: each device has a shard, a range of adjacent rows in a buffer of its own.
 ///
@@ -50,7 +50,6 @@ pub struct Sharded<T: Element> {
     row_len: usize,
 }
 
-/// The rows of one device.
 #[derive(Debug)]
 struct Shard<T> {
     backend: CudaBackend,
@@ -71,11 +70,6 @@ impl<T: Element> Shard<T> {
             rows,
             buffer,
         })
-    }
-
-    /// An error of this shard, which has the number `shard`.
-    fn failed(&self, shard: usize, cause: CudaError) -> CudaError {
-        failed(shard, &self.backend, cause)
     }
 }
 
@@ -104,14 +98,14 @@ impl<T: Element> Sharded<T> {
     ) -> Result<Self> {
         check_row_len(row_len)?;
         range::size_bytes::<T>(rows.saturating_mul(row_len))?;
-        let ranges = split::ranges(rows, &split.weights(backends)?);
-        let shard = |(number, (backend, rows)): (usize, (&CudaBackend, Range<usize>))| {
+        let ranges = split.ranges(backends, rows)?;
+        let jobs = backends.iter().zip(ranges).enumerate().collect();
+        let shards = each(jobs, 0, |(number, (backend, rows))| {
             let shard = Shard::new(backend, kind, rows, row_len);
             shard.map_err(|cause| failed(number, backend, cause))
-        };
-        let shards = backends.iter().zip(ranges).enumerate().map(shard);
+        })?;
         Ok(Self {
-            shards: shards.collect::<Result<_>>()?,
+            shards,
             kind,
             row_len,
         })
@@ -134,16 +128,13 @@ impl<T: Element> Sharded<T> {
     ) -> Result<Self> {
         check_row_len(row_len)?;
         if !elements.len().is_multiple_of(row_len) {
-            return Err(CudaError::InvalidArgument {
-                what: "the length of Sharded",
-                value: format!("{} elements", elements.len()),
-                reason: format!("a row has {row_len} elements: give whole rows"),
-            });
+            let value = format!("{} elements", elements.len());
+            let reason = format!("a row has {row_len} elements: give whole rows");
+            return Err(invalid("the length of Sharded", value, reason));
         }
-        let weights = split.weights(backends)?;
-        let ranges = split::ranges(elements.len() / row_len, &weights);
+        let ranges = split.ranges(backends, elements.len() / row_len)?;
         let jobs = backends.iter().zip(ranges).enumerate().collect();
-        let shards = together(jobs, |(number, (backend, rows))| {
+        let shards = each(jobs, size_of_val(elements), |(number, (backend, rows))| {
             let part = &elements[rows.start * row_len..rows.end * row_len];
             let made = backend.create_from(kind, part);
             Ok(Shard {
@@ -151,9 +142,9 @@ impl<T: Element> Sharded<T> {
                 backend: backend.clone(),
                 rows,
             })
-        });
+        })?;
         Ok(Self {
-            shards: shards.into_iter().collect::<Result<_>>()?,
+            shards,
             kind,
             row_len,
         })
@@ -224,11 +215,12 @@ impl<T: Element> Sharded<T> {
         let row_len = self.row_len;
         range::same_length("copy_from_host", self.rows() * row_len, source.len())?;
         let jobs = self.shards.iter_mut().enumerate().collect();
-        run(jobs, size_of_val(source), |(number, shard)| {
+        each(jobs, size_of_val(source), |(number, shard)| {
             let part = &source[shard.rows.start * row_len..shard.rows.end * row_len];
             let copied = shard.buffer.copy_from_host(part);
-            copied.map_err(|cause| shard.failed(number, cause))
+            copied.map_err(|cause| failed(number, &shard.backend, cause))
         })
+        .map(drop)
     }
 
     /// Copies all rows to new memory of the host.
@@ -247,9 +239,9 @@ impl<T: Element> Sharded<T> {
             rest = after;
             jobs.push((shard, part));
         }
-        run(jobs, bytes, |((number, shard), part)| {
+        each(jobs, bytes, |((number, shard), part)| {
             let copied = shard.buffer.copy_to_host(part);
-            copied.map_err(|cause| shard.failed(number, cause))
+            copied.map_err(|cause| failed(number, &shard.backend, cause))
         })?;
         Ok(elements)
     }
@@ -265,34 +257,35 @@ impl<T: Element> Sharded<T> {
     ) -> Result<()> {
         let with_rows = self.shards.iter_mut().enumerate();
         let with_rows = with_rows.filter(|(_, shard)| !shard.rows.is_empty());
-        first_error(with_rows.map(|(number, shard)| {
-            let rows = shard.rows.clone();
-            work(number, &shard.backend, rows, &mut *shard.buffer)
-                .map_err(|cause| shard.failed(number, cause))
-        }))
+        let results = with_rows.map(|(number, shard)| {
+            let (backend, rows) = (&shard.backend, shard.rows.clone());
+            let done = work(number, backend, rows, &mut *shard.buffer);
+            done.map_err(|cause| failed(number, backend, cause))
+        });
+        results.fold(Ok(()), Result::and)
     }
 }
 
-/// Runs the copies of several shards; large ones run at the same time: below 1 MiB a thread takes longer to begin than the copy.
-fn run<J: Send>(jobs: Vec<J>, bytes: usize, copy: impl Fn(J) -> Result<()> + Sync) -> Result<()> {
-    match bytes < 1 << 20 {
-        true => first_error(jobs.into_iter().map(copy)),
-        false => first_error(together(jobs, copy)),
-    }
-}
-
-/// Takes all results, and returns the first error.
-fn first_error(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
-    results.into_iter().fold(Ok(()), Result::and)
+/// Does the work of all shards, and returns the first error. Large copies run at the same time: below 1 MiB a thread takes longer to begin than
+/// the copy.
+fn each<J: Send, R: Send>(
+    jobs: Vec<J>,
+    bytes: usize,
+    work: impl Fn(J) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let results: Vec<_> = match bytes < 1 << 20 {
+        true => jobs.into_iter().map(work).collect(),
+        false => together(jobs, work),
+    };
+    results.into_iter().collect()
 }
 
 fn check_row_len(row_len: usize) -> Result<()> {
     match row_len {
-        0 => Err(CudaError::InvalidArgument {
-            what: "the row length of Sharded",
-            value: "0".to_owned(),
-            reason: "a row has at least one element".to_owned(),
-        }),
+        0 => {
+            let reason = "a row has at least one element";
+            Err(invalid("the row length of Sharded", 0, reason))
+        }
         _ => Ok(()),
     }
 }

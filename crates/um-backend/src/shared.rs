@@ -20,7 +20,7 @@ use cuda_um::{
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element};
-use crate::erased::{ErasedBuffer, size_bytes};
+use crate::erased::{ErasedBuffer, whole_elements};
 use crate::error::{CudaError, Result};
 pub use guard::{SharedRead, SharedWrite};
 pub(crate) use of_graph::{HeldByGraph, Holding};
@@ -29,20 +29,17 @@ use storage::{Access, Bytes, Handle};
 
 /// A part of storage that several tensors share: what a tensor with views holds. A clone is the same part of the same storage.
 ///
-/// - [`view`](Self::view) is a part of the part, and [`cast`](Self::cast) the same bytes with another element type.
-/// - [`read`](Self::read) and [`write`](Self::write) return guards: many of one, or a single one of the other. A guard is an argument of
-///   kernels, and an [`ErasedBuffer`] of the part by deref: copies, fills, files, prefetches and [`ErasedBuffer::typed`] work on the part.
-/// - [`lock`](Self::lock) takes guards of several storages.
-/// - [`host`](Self::host) and [`host_mut`](Self::host_mut) return owned slices, [`copy_from_host`](Self::copy_from_host) and
-///   [`copy_to_host`](Self::copy_to_host) copy.
-/// - [`make_unique`](Self::make_unique) copies on write.
+/// - [`read`](Self::read) and [`write`](Self::write) return guards, which are arguments of kernels, and an [`ErasedBuffer`] of the part by
+///   deref. [`lock`](Self::lock) takes guards of several storages.
+/// - [`host`](Self::host) and [`host_mut`](Self::host_mut) return owned slices. [`make_unique`](Self::make_unique) copies on write.
 ///
 /// # Ordering
-/// A guard is needed only until the work is enqueued: copies and hints take one for the call. As for every buffer, later work is ordered after
-/// earlier work on the memory, and slices of the host wait for it.
+/// A guard is needed only until the work is enqueued. As for every buffer, later work is ordered after earlier work on the memory, and slices
+/// of the host wait for it.
 ///
 /// # Locking
-/// Any number of read guards of a storage may live at a time, or one write guard. Threads that wait are served in order.
+/// Any number of read guards of a storage may live at a time, or one write guard. A thread that waits to write holds back threads that do not
+/// read yet.
 ///
 /// - A thread that reads may read again at any time, also before a thread that waits to write.
 /// - A call that blocks its thread never waits for a guard that the thread took: it gets [`CudaError::WouldDeadlock`].
@@ -50,7 +47,7 @@ use storage::{Access, Bytes, Handle};
 ///   across an `await`, or moves to another thread, is the part of [`read_async`](Self::read_async), [`write_async`](Self::write_async) or
 ///   [`into_erased`](SharedRead::into_erased).
 /// - A task that waits does not hold up threads, nor tasks that read.
-/// - One [`lock`](Self::lock) takes the guards of work on several storages. Threads that do so do not wait for each other for ever.
+/// - Threads that take guards of several storages by one [`lock`](Self::lock) do not wait for each other for ever.
 /// - Not noticed: two threads that each keep a guard from an earlier call and wait for the one of the other; a task that waits for its own guard; and
 ///   a thread that waits for a part that another thread took and gave to it. Where guards live across calls, take those of several storages in
 ///   one order, or with [`try_write`](Self::try_write).
@@ -86,11 +83,9 @@ impl SharedBuffer {
     /// Shares a buffer.
     #[must_use]
     pub fn new(buffer: ErasedBuffer) -> Self {
-        let (dtype, bytes) = (buffer.dtype(), 0..buffer.size_bytes());
         Self {
-            storage: Handle::new(buffer.into_bytes()),
-            bytes,
-            dtype,
+            dtype: buffer.dtype(),
+            ..Self::all(Handle::new(buffer.into_bytes()))
         }
     }
 
@@ -124,18 +119,16 @@ impl SharedBuffer {
         self.storage.device.as_ref()
     }
 
-    /// The part, as bytes of the [`whole`](Self::whole) storage.
-    #[must_use]
-    pub fn byte_range(&self) -> Range<usize> {
-        self.bytes.clone()
-    }
-
     /// The whole storage as bytes. One write guard of it has every part: `view_mut::<u8>()?.split_at(…)`.
     #[must_use]
     pub fn whole(&self) -> Self {
+        Self::all(self.storage.clone())
+    }
+
+    fn all(storage: Handle) -> Self {
         Self {
-            storage: self.storage.clone(),
-            bytes: 0..self.storage.size_bytes,
+            bytes: 0..storage.size_bytes,
+            storage,
             dtype: DType::U8,
         }
     }
@@ -154,9 +147,8 @@ impl SharedBuffer {
         let (range, width) = (range::check(range, self.len())?, self.dtype.size_bytes());
         let byte = |element| self.bytes.start + element * width;
         Ok(Self {
-            storage: self.storage.clone(),
             bytes: byte(range.start)..byte(range.end),
-            dtype: self.dtype,
+            ..self.clone()
         })
     }
 
@@ -166,20 +158,7 @@ impl SharedBuffer {
     /// # Errors
     /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) if the bytes are not whole elements.
     pub fn cast(&self, dtype: DType) -> Result<Self> {
-        size_bytes(dtype, 0)?;
-        if !self.size_bytes().is_multiple_of(dtype.size_bytes()) {
-            return Err(CudaError::InvalidArgument {
-                what: "the dtype of a cast",
-                value: dtype.to_string(),
-                reason: format!(
-                    "the {} elements of {} have {} bytes, which is no multiple of {}",
-                    self.len(),
-                    self.dtype,
-                    self.size_bytes(),
-                    dtype.size_bytes()
-                ),
-            });
-        }
+        whole_elements("the bytes of a cast", dtype, self.size_bytes())?;
         Ok(Self {
             dtype,
             ..self.clone()
@@ -218,8 +197,7 @@ impl SharedBuffer {
         self.writing("SharedBuffer::write", true)
     }
 
-    /// Waits in the task, not in the thread, for the part to read and write, which may live across an `await`. Threads and tasks that go on taking
-    /// guards may hold it off.
+    /// As [`read_async`](Self::read_async), to read and write. Threads and tasks that go on taking guards may hold it off.
     ///
     /// # Errors
     /// As for [`read_async`](Self::read_async).
@@ -235,28 +213,20 @@ impl SharedBuffer {
         self.writing("SharedBuffer::try_write", false)
     }
 
-    /// Waits for guards to read some storages and to write others. Meanwhile the call has none of them: if one is in use it gives back those that it
-    /// took, waits for that one, and begins again. So `x += y` and `y += x` on two threads both end.
-    ///
-    /// Two of the storages to read may be parts of one storage (`x + x`). One to write is none of the others.
+    /// Waits for guards to read some storages and to write others. Meanwhile the call has none of them, so `x += y` and `y += x` on two threads
+    /// both end. Two of the storages to read may be parts of one storage (`x + x`). One to write is none of the others.
     ///
     /// ```
-    /// use um_backend::{Buffer, CudaBackend, DType, Result, SharedBuffer};
-    ///
-    /// fn add(a: &SharedBuffer, b: &SharedBuffer, sum: &SharedBuffer) -> Result<()> {
-    ///     let ([a, b], [mut sum]) = SharedBuffer::lock([a, b], [sum])?;
-    ///     let (a, b) = (a.typed::<f32>()?.host()?, b.typed::<f32>()?.host()?);
-    ///     let mut sum = sum.typed_mut::<f32>()?.host_mut()?;
-    ///     sum.iter_mut().zip(&*a).zip(&*b).for_each(|((sum, a), b)| *sum = a + b);
-    ///     sum.close()
-    /// }
+    /// use um_backend::{BufferKind, CudaBackend, DType, SharedBuffer};
     ///
     /// let backend = CudaBackend::initialize_blocking(Default::default())?;
-    /// let new = || backend.create_erased(um_backend::BufferKind::Unified, DType::F32, 2).map(SharedBuffer::new);
-    /// let (x, sum) = (new()?, new()?);
+    /// let new = || backend.create_erased(BufferKind::Unified, DType::F32, 2).map(SharedBuffer::new);
+    /// let (x, y) = (new()?, new()?);
     /// x.copy_from_host(&[1.0f32, 2.0])?;
-    /// add(&x, &x, &sum)?;
-    /// assert_eq!(*sum.host::<f32>()?, [2.0, 4.0]);
+    /// let ([x], [mut sum]) = SharedBuffer::lock([&x], [&y])?;
+    /// sum.copy_from(&x)?; // or a kernel
+    /// drop(sum);
+    /// assert_eq!(*y.host::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), um_backend::CudaError>(())
     /// ```
     ///
@@ -326,8 +296,8 @@ impl SharedBuffer {
         guard.typed()?.copy_to_host(target)
     }
 
-    /// The elements, for the host to read: a read guard without a lifetime that derefs to `[T]`, so that a tensor can return it. Memory that
-    /// the host cannot access, or that is not aligned for `T`, is copied. The guard keeps the access also then.
+    /// The elements, for the host to read: a read guard without a lifetime that derefs to `[T]`. Memory that the host cannot access, or that is
+    /// not aligned for `T`, is copied. The guard keeps the access also then.
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::host`].
@@ -418,12 +388,6 @@ impl SharedBuffer {
         of_graph::used(&self.storage);
         let part = Part::new(&self.storage, access, bytes, self.bytes.clone());
         ErasedBuffer::of(Box::new(part), self.dtype)
-    }
-}
-
-impl From<ErasedBuffer> for SharedBuffer {
-    fn from(buffer: ErasedBuffer) -> Self {
-        Self::new(buffer)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The bytes of an erased buffer as elements of a type.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use bytemuck::TransparentWrapper;
@@ -13,7 +12,7 @@ use crate::memory::{BufferMemory, BufferMemoryMut};
 
 /// Bytes that are whole elements. The type is private, so that no downcast finds it: `mem::swap` of what a downcast found in two write guards
 /// would move their access.
-#[derive(TransparentWrapper)]
+#[derive(Debug, TransparentWrapper)]
 #[transparent(Box<dyn Buffer<u8>>)]
 #[repr(transparent)]
 pub(crate) struct Typed<T> {
@@ -22,19 +21,9 @@ pub(crate) struct Typed<T> {
 }
 
 impl<T: Element> Typed<T> {
-    /// The first byte of a range.
     fn start(&self, offset: usize, count: usize) -> Result<usize> {
         let part = range::check_at(offset, count, self.len())?;
         Ok(part.start * size_of::<T>())
-    }
-}
-
-impl<T: Element> fmt::Debug for Typed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Typed")
-            .field("dtype", &T::DTYPE)
-            .field("bytes", &self.bytes)
-            .finish()
     }
 }
 

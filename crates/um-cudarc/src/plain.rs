@@ -129,7 +129,7 @@ impl SharedDevice {
         let pointer = NonNull::new(address as *mut T).unwrap_or(NonNull::dangling());
         self.check_concurrent()?;
         // SAFETY: the buffer is not used.
-        unsafe { UnifiedBuffer::from_foreign_read_only(self.device(), pointer, len, ()) }?;
+        unsafe { UnifiedBuffer::from_foreign(self.device(), pointer, len, ()) }?;
         Ok(pointer)
     }
 }

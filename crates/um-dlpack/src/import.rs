@@ -132,14 +132,14 @@ impl Found {
     }
 
     fn import<K: Owned>(&self, backend: &CudaBackend) -> um_backend::Result<Box<dyn Buffer<u8>>> {
-        let import = match self.read_only {
-            true => Memory::<u8, K>::from_foreign_read_only,
-            false => Memory::<u8, K>::from_foreign,
-        };
-        let device = backend.device();
+        let (device, owner) = (backend.device(), Arc::clone(&self.owner));
         // SAFETY: guaranteed by the caller of `buffer`.
-        let memory = unsafe { import(device, self.start, self.bytes, Arc::clone(&self.owner)) }?;
-        Ok(Box::new(memory))
+        let memory =
+            unsafe { Memory::<_, K>::from_foreign(device, self.start, self.bytes, owner) }?;
+        Ok(Box::new(match self.read_only {
+            true => memory.read_only(),
+            false => memory,
+        }))
     }
 
     fn of_host(self) -> ForeignHost {

@@ -312,7 +312,7 @@ fn an_owner_of_other_memory_may_use_the_arena_when_it_is_dropped() {
     let (asks, asked) = mpsc::channel();
     let theirs = DeviceBuffer::<u32>::zeroed(&machine.device, 10).unwrap();
     machine.device.synchronize().unwrap();
-    let address = NonNull::new(theirs.as_device_ptr().cast_mut()).unwrap();
+    let address = NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
     let owner = (Asks(arena.clone(), asks), theirs);
     #[allow(unsafe_code, reason = "an import")]
     // SAFETY: the owner keeps the memory, and nothing else uses it.

@@ -88,7 +88,7 @@ fn their_memory(machine: &Machine) -> Result<(), Failure> {
     let device = machine.device();
     let owner = DeviceBuffer::<u8>::zeroed(device, LEN)?;
     device.synchronize()?;
-    let address = NonNull::new(owner.as_device_ptr().cast_mut()).ok_or("no address")?;
+    let address = NonNull::new(owner.as_ptr().cast_mut()).ok_or("no address")?;
     // SAFETY: the owner keeps the memory, and nothing else uses it.
     let mut data = unsafe { DeviceBuffer::from_foreign(device, address, LEN, owner) }?;
     data.fill_on(2, &device.create_stream()?)?;
@@ -103,7 +103,7 @@ fn their_work(machine: &Machine) -> Result<(), Failure> {
     // SAFETY: their fill stays within the buffer, and runs on this stream.
     unsafe {
         stream.enqueue_foreign((&mut data,), |work| {
-            theirs::fill(cuda, (work.address(0), LEN), 3, work.stream())
+            theirs::fill(cuda, (work.pointer(0), LEN), 3, work.stream())
         })
     }??;
     assert_all(&data.host()?, 3)
@@ -117,7 +117,7 @@ fn an_export(machine: &Machine) -> Result<(), Failure> {
     // SAFETY: no host guard lives while they write.
     let exported = unsafe { data.export_mut(&on_theirs) }?;
     let address = exported.as_mut_ptr().ok_or("the export is for reads")?;
-    let memory = (address.cast(), exported.size_bytes());
+    let memory = (address.cast(), exported.as_view().len());
     // SAFETY: the export keeps the memory until it is returned.
     unsafe { theirs::fill(cuda, memory, 4, on_theirs.as_raw()) }?;
     exported.returned_on(&on_theirs)?;

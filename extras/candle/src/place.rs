@@ -108,9 +108,8 @@ impl UnifiedDevice {
         let pointer = NonNull::new(first as *mut u8).unwrap_or(NonNull::dangling());
         let bytes = part.len() * size_of::<T>();
         // SAFETY: the storage has these bytes, and is locked. A buffer that outlives this call is only a name, and keeps the tensor.
-        let buffer =
-            unsafe { UnifiedBuffer::from_foreign_read_only(self.ours(), pointer, bytes, ()) }?;
-        Ok(work(buffer, &stream)?)
+        let buffer = unsafe { UnifiedBuffer::from_foreign(self.ours(), pointer, bytes, ()) }?;
+        Ok(work(buffer.read_only(), &stream)?)
     }
 }
 

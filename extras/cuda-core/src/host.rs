@@ -77,7 +77,7 @@ impl SharedStream {
         self.shared().check("the buffer", buffer.context())?;
         let (device, pointer) = (self.shared().device(), address(buffer));
         // SAFETY: checks that CUDA reports so many elements of managed memory. The buffer is not used.
-        unsafe { UnifiedBuffer::from_foreign_read_only(device, pointer, buffer.len(), ()) }?;
+        unsafe { UnifiedBuffer::from_foreign(device, pointer, buffer.len(), ()) }?;
         self.theirs().synchronize()?;
         let lease = self.lease(buffer.storage(), self.shared().exclusive(), writes)?;
         Ok((pointer.as_ptr(), lease))

@@ -155,7 +155,7 @@ impl SharedStream {
             // SAFETY: no work uses the buffer.
             unsafe {
                 self.ours
-                    .enqueue_foreign((buffer,), |work| work.address(0) as u64)
+                    .enqueue_foreign((buffer,), |work| work.pointer::<u8>(0) as u64)
             }
         })
     }

@@ -23,8 +23,8 @@ def allocator(
     ``kind`` is "unified", which the CPU and the GPU access at one address, or "device". With ``oversubscription=True``, unified memory may exceed that of
     the device. With ``prefetch``, new unified memory is on the device before a kernel uses it. ``name`` is the memory's name in profiles.
 
-    Memory is allocated on CuPy's current stream, and freed in its order, without a wait. The function has the attribute ``stats``, a method of the
-    device's ordinal. CuPy's threads must not have default streams of their own (``CUPY_CUDA_PER_THREAD_DEFAULT_STREAM``).
+    Memory is allocated on CuPy's current stream, and freed in its order, without a wait; for default streams of threads
+    (``CUPY_CUDA_PER_THREAD_DEFAULT_STREAM``) both wait. The function has the attribute ``stats``, a method of the device's ordinal.
     """
     native = _cuda_um.Allocator(kind, oversubscription, prefetch, name)
 

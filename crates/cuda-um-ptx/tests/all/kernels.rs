@@ -2,7 +2,14 @@
 
 use cuda_um_ptx::{Checks, Launch};
 
-use crate::support::{Arrays, Parameters, program};
+use crate::mutants::CHANGED;
+use crate::support::{Arrays, Parameters, Plain, program};
+
+/// The text of a shipped kernel.
+pub fn shipped(file: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/ptx");
+    std::fs::read_to_string(format!("{folder}/{file}.ptx")).unwrap()
+}
 
 fn run(
     file: &str,
@@ -12,17 +19,19 @@ fn run(
     parameters: Parameters,
     arrays: &Arrays,
 ) {
-    let path = format!(
-        "{}/../../kernels/ptx/{file}.ptx",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    let program = program(&std::fs::read_to_string(path).unwrap(), name);
+    let changed = CHANGED.with_borrow(|changed| match changed {
+        Some((of, text)) if *of == file => Some(text.clone()),
+        _ => None,
+    });
+    let program = program(&changed.unwrap_or_else(|| shipped(file)), name);
     let launch = Launch {
         grid,
         block: [block, 1, 1],
         parameters: &parameters.0,
         checks: Checks::ALL,
         seed: 3,
+        threads: 1,
+        instructions: 1 << 20,
         ..Launch::default()
     };
     program
@@ -37,7 +46,7 @@ fn values(count: usize, scale: f32) -> Vec<f32> {
 }
 
 #[test]
-fn scale_and_saxpy() {
+pub fn scale_and_saxpy() {
     let values = values(1000, 0.37);
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&vec![1f32; 1000]), arrays.add(&values));
@@ -79,71 +88,38 @@ fn scale_and_saxpy() {
     );
 }
 
-#[test]
-fn fills_of_every_width_and_copies_of_both_patterns() {
+/// Fills all elements but the last, the first of which begins at that byte of its array.
+fn filled<T: Plain + PartialEq + std::fmt::Debug>(name: &str, value: T, first: usize) {
+    let count = 1000;
     let mut arrays = Arrays::default();
-    let bytes = arrays.add(&[9u8; 1001]);
-    run(
-        "fill",
-        "fill_u8",
-        [2, 1, 1],
-        256,
-        Parameters::default().with(bytes).with(0xabu8).with(1000u64),
-        &arrays,
+    let out = arrays.add(&vec![9u8; first + (count + 1) * T::SIZE]);
+    let parameters = Parameters::default()
+        .with(out + first as u64)
+        .with(value)
+        .with(count as u64);
+    run("fill", name, [2, 1, 1], 256, parameters, &arrays);
+    let bytes: Vec<u8> = arrays.get(out);
+    let (before, rest) = bytes.split_at(first);
+    let (elements, after) = rest.split_at(count * T::SIZE);
+    assert!(
+        elements
+            .chunks(T::SIZE)
+            .all(|element| T::from_bytes(element) == value),
+        "{name}"
     );
-    assert_eq!(
-        arrays.get::<u8>(bytes),
-        [vec![0xab; 1000], vec![9]].concat()
-    );
-    let halves = arrays.add(&[9u16; 1001]);
-    run(
-        "fill",
-        "fill_u16",
-        [2, 1, 1],
-        256,
-        Parameters::default()
-            .with(halves)
-            .with(0xabcdu16)
-            .with(1000u64),
-        &arrays,
-    );
-    assert_eq!(
-        arrays.get::<u16>(halves),
-        [vec![0xabcd; 1000], vec![9]].concat()
-    );
-    let words = arrays.add(&[9u32; 1001]);
-    run(
-        "fill",
-        "fill_u32",
-        [2, 1, 1],
-        256,
-        Parameters::default()
-            .with(words)
-            .with(0xabcd_ef01u32)
-            .with(1000u64),
-        &arrays,
-    );
-    assert_eq!(
-        arrays.get::<u32>(words),
-        [vec![0xabcd_ef01; 1000], vec![9]].concat()
-    );
-    let longs = arrays.add(&[9u64; 1001]);
-    run(
-        "fill",
-        "fill_u64",
-        [2, 1, 1],
-        256,
-        Parameters::default()
-            .with(longs)
-            .with(u64::MAX - 5)
-            .with(1000u64),
-        &arrays,
-    );
-    assert_eq!(
-        arrays.get::<u64>(longs),
-        [vec![u64::MAX - 5; 1000], vec![9]].concat()
-    );
+    assert!(before.iter().chain(after).all(|byte| *byte == 9), "{name}");
+}
 
+#[test]
+pub fn fills_of_every_width_and_copies_of_both_patterns() {
+    // From an address that is no multiple of the size on, byte by byte.
+    for first in [0, 1, 2, 5] {
+        filled("fill_u8", 0xab_u8, first);
+        filled("fill_u16", 0xabcd_u16, first);
+        filled("fill_u32", 0x89ab_cdef_u32, first);
+        filled("fill_u64", 0x0123_4567_89ab_cdef_u64, first);
+    }
+    let mut arrays = Arrays::default();
     let values = values(4096, 1.0);
     let (from, out, other) = (
         arrays.add(&values),
@@ -174,7 +150,7 @@ fn fills_of_every_width_and_copies_of_both_patterns() {
 }
 
 #[test]
-fn sums_in_the_order_of_the_kernel() {
+pub fn sums_in_the_order_of_the_kernel() {
     let values = values(10_000, 0.01);
     let mut arrays = Arrays::default();
     let (from, out, naive) = (
@@ -221,30 +197,41 @@ fn sums_in_the_order_of_the_kernel() {
 }
 
 #[test]
-fn the_best_targets_of_a_search() {
-    let (queries, targets, dim, k, chunks) = (70usize, 150usize, 37usize, 5usize, 2usize);
-    let (query, target) = (values(queries * dim, 0.11), values(targets * dim, 0.07));
+pub fn the_best_targets_of_a_search() {
+    search([70, 150, 37], 5, 2, 3);
+    // More places than a warp has lanes, and than a chunk has targets.
+    search([3, 90, 5], 40, 2, 1);
+    search([2, 700, 3], 40, 1, 2);
+}
+
+/// Numbers of queries, of targets, and of elements; places, chunks, and blocks of the last kernel.
+fn search([queries, targets, dim]: [usize; 3], k: usize, chunks: usize, blocks: u32) {
+    let (mut query, mut target) = (values(queries * dim, 0.11), values(targets * dim, 0.07));
+    // A row of zeros, equal rows, a huge one and a tiny one.
+    target[dim..2 * dim].fill(0.0);
+    target.copy_within(3 * dim..4 * dim, 60 * dim);
+    target[5 * dim..6 * dim]
+        .iter_mut()
+        .for_each(|value| *value *= 1e36);
+    query[dim..2 * dim]
+        .iter_mut()
+        .for_each(|value| *value *= 1e-36);
     let mut arrays = Arrays::default();
-    let (q, t) = (arrays.add(&query), arrays.add(&target));
-    let (qs, ts) = (
-        arrays.add(&vec![0f32; queries * 2]),
-        arrays.add(&vec![0f32; targets * 2]),
+    let [q, t] = [arrays.add(&query), arrays.add(&target)];
+    let [qs, ts] = [queries, targets].map(|rows| arrays.add(&vec![0f32; rows * 2]));
+    let (lists, chunk) = (
+        queries * chunks * k,
+        targets.div_ceil(chunks).next_multiple_of(64),
     );
-    let lists = queries * chunks * k;
-    let (scores, indices) = (
-        arrays.add(&vec![0f32; lists]),
-        arrays.add(&vec![0u32; lists]),
-    );
-    let (best, found) = (
-        arrays.add(&vec![0f32; queries * k]),
-        arrays.add(&vec![0u32; queries * k]),
-    );
+    let [scores, best] = [lists, queries * k].map(|places| arrays.add(&vec![0f32; places]));
+    let [indices, found] = [lists, queries * k].map(|places| arrays.add(&vec![0u32; places]));
+    let with = |values: &[u64]| {
+        values
+            .iter()
+            .fold(Parameters::default(), |all, value| all.with(*value))
+    };
     for (rows, scales, count) in [(q, qs, queries), (t, ts, targets)] {
-        let parameters = Parameters::default()
-            .with(rows)
-            .with(scales)
-            .with(count as u64)
-            .with(dim as u64);
+        let parameters = with(&[rows, scales, count as u64, dim as u64]);
         run(
             "cosine_top_k",
             "row_scales",
@@ -254,79 +241,78 @@ fn the_best_targets_of_a_search() {
             &arrays,
         );
     }
-    let chunk = targets.div_ceil(chunks).next_multiple_of(64);
-    let mut parameters = Parameters::default();
-    for address in [q, t, qs, ts, scores, indices] {
-        parameters = parameters.with(address);
-    }
-    for value in [queries, targets, dim, chunk] {
-        parameters = parameters.with(value as u64);
-    }
+    let sizes = [queries, targets, dim, chunk].map(|size| size as u64);
+    let parameters = with(&[&[q, t, qs, ts, scores, indices], &sizes[..]].concat()).with(k as u32);
+    let grid = [(queries as u32).div_ceil(64), chunks as u32, 1];
     run(
         "cosine_top_k",
         "cosine_top_k_partial",
-        [(queries as u32).div_ceil(64), chunks as u32, 1],
+        grid,
         256,
-        parameters.with(k as u32),
+        parameters,
         &arrays,
     );
-    let mut merge = Parameters::default();
-    for address in [scores, indices, best, found] {
-        merge = merge.with(address);
-    }
-    let merge = merge
-        .with(queries as u64)
-        .with(chunks as u64)
-        .with(k as u32);
+    let merge = with(&[scores, indices, best, found, queries as u64, chunks as u64]).with(k as u32);
     run(
         "cosine_top_k",
         "cosine_top_k_merge",
-        [3, 1, 1],
+        [blocks, 1, 1],
         256,
         merge,
         &arrays,
     );
-    let (best, found) = (arrays.get::<f32>(best), arrays.get::<u32>(found));
-    let (scores, indices) = (arrays.get::<f32>(scores), arrays.get::<u32>(indices));
-    for row in 0..queries {
-        let query = &query[row * dim..][..dim];
-        let norm = |row: &[f32]| {
-            row.iter()
-                .map(|value| f64::from(*value).powi(2))
-                .sum::<f64>()
-                .sqrt()
-        };
+
+    let row = |of: &[f32], index: usize| {
+        of[index * dim..][..dim]
+            .iter()
+            .map(|value| f64::from(*value))
+            .collect::<Vec<_>>()
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    for index in 0..queries {
+        let query = row(&query, index);
         let cosine = |of: usize| {
-            let target = &target[of * dim..][..dim];
-            query
-                .iter()
-                .zip(target)
-                .map(|(a, b)| f64::from(*a) * f64::from(*b))
-                .sum::<f64>()
-                / norm(query)
-                / norm(target)
+            let target = row(&target, of);
+            let norms = (dot(&query, &query) * dot(&target, &target)).sqrt();
+            if norms == 0.0 {
+                0.0
+            } else {
+                dot(&query, &target) / norms
+            }
         };
-        for part in 0..chunks {
-            let range = part * chunk..targets.min((part + 1) * chunk);
+        let check = |range: std::ops::Range<usize>, scores: &[f32], indices: &[u32]| {
             let mut wanted: Vec<f64> = range.map(cosine).collect();
             wanted.sort_by(|a, b| b.total_cmp(a));
-            for (place, wanted) in wanted.into_iter().take(k).enumerate() {
-                let at = (row * chunks + part) * k + place;
+            let mut last = (f32::INFINITY, 0);
+            for place in 0..k {
+                let (score, found) = (scores[place], indices[place]);
+                let Some(wanted) = wanted.get(place) else {
+                    assert_eq!(
+                        (score, found),
+                        (f32::NEG_INFINITY, u32::MAX),
+                        "{index} {place}"
+                    );
+                    continue;
+                };
+                assert!((f64::from(score) - wanted).abs() < 1e-5, "{index} {place}");
                 assert!(
-                    (f64::from(scores[at]) - wanted).abs() < 1e-5,
-                    "{row} {part} {place}"
+                    (cosine(found as usize) - wanted).abs() < 1e-5,
+                    "{index} {place}"
                 );
-                assert!((cosine(indices[at] as usize) - wanted).abs() < 1e-5);
+                assert!(
+                    score < last.0 || score == last.0 && found > last.1,
+                    "{index} {place}"
+                );
+                last = (score, found);
             }
+        };
+        let (all, which) = (arrays.get::<f32>(scores), arrays.get::<u32>(indices));
+        for part in 0..chunks {
+            let range = part * chunk..targets.min((part + 1) * chunk);
+            let at = (index * chunks + part) * k;
+            check(range, &all[at..], &which[at..]);
         }
-        let mut wanted: Vec<f64> = (0..targets).map(cosine).collect();
-        wanted.sort_by(|a, b| b.total_cmp(a));
-        for (place, wanted) in wanted.into_iter().take(k).enumerate() {
-            assert!(
-                (f64::from(best[row * k + place]) - wanted).abs() < 1e-5,
-                "{row} {place}"
-            );
-            assert!((cosine(found[row * k + place] as usize) - wanted).abs() < 1e-5);
-        }
+        let (all, which) = (arrays.get::<f32>(best), arrays.get::<u32>(found));
+        check(0..targets, &all[index * k..], &which[index * k..]);
     }
 }

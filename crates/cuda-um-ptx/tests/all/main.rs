@@ -4,6 +4,7 @@ mod files;
 mod instructions;
 mod kernels;
 mod machine;
+mod mutants;
 mod parser;
 mod support;
 mod wrong;

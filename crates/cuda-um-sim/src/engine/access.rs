@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use cuda_um_ptx::{Memory as KernelMemory, Refusal, Region, Touch};
@@ -31,6 +33,8 @@ struct Touched {
     regions: BTreeMap<u64, Counted>,
     /// Allocations, by their first address, and the id of each.
     used: BTreeMap<usize, usize>,
+    /// What is written of them; they may be freed while the kernel runs.
+    written: Vec<Arc<[AtomicU8]>>,
 }
 
 /// A region whose pages are counted.
@@ -196,6 +200,7 @@ impl State {
         // A kernel that was enqueued before the free may run while the free waits for its turn.
         let holding = self.memory.holding(address);
         let freeing = holding.and_then(|allocation| allocation.freeing);
+        let written = holding.and_then(|allocation| allocation.written.clone());
         if freeing.is_some_and(|freeing| freeing < launch.number) {
             self.misuse.report(Misuse::UseAfterFree { address });
         }
@@ -246,7 +251,11 @@ impl State {
             id,
             writable,
             page_bytes: if is_local { 0 } else { PAGE as u64 },
-            written: std::ptr::null_mut(),
+            written: written.map_or(std::ptr::null_mut(), |bits| {
+                let first = bits.as_ptr().cast_mut().cast();
+                touched.written.push(bits);
+                first
+            }),
         })
     }
 

@@ -261,9 +261,14 @@ impl State {
         Ok(done.filter(|_| waits))
     }
 
-    /// Work begins and uses `spans`. Returns false if one of them was freed: the context is then poisoned.
+    /// Work begins and uses `spans`, the last of which it writes. Returns false if one of them was freed: the context is then poisoned.
     pub(super) fn begin_work(&mut self, number: usize, spans: &[Span]) -> bool {
         let begun = self.memory.begin_use(number, spans);
+        if let Some(to) = spans.last().filter(|to| begun && to.bytes > 0)
+            && let Some(allocation) = self.memory.holding(to.address)
+        {
+            allocation.write(to.address..to.address + to.bytes);
+        }
         if !begun {
             let text = "work used memory that was freed before it began";
             self.context.fault(Code::ILLEGAL_ADDRESS, text);

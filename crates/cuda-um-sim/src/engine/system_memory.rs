@@ -8,9 +8,11 @@
 
 use std::ops::Range;
 
-use super::address_space::{PAGE, system_page};
 #[cfg(not(target_os = "linux"))]
-use super::address_space::{ask, make};
+pub(super) use super::address_space::ask;
+#[cfg(not(target_os = "linux"))]
+use super::address_space::make;
+use super::address_space::{PAGE, system_page};
 use super::managed::{HOST, Managed, SYSTEM};
 use super::memory::{Memory, Span};
 use super::state::State;

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::ptr::null_mut;
 
-use cuda_um_sim::{Gpu, Misuse, Sim};
+use cuda_um_sim::{Gpu, KernelChecks, Misuse, Sim};
 use cuda_um_sys::cudaError;
 
 use crate::support::{Cuda, Gate, MIB, PTX, call, h200, ok};
@@ -88,6 +88,29 @@ fn a_module_unloaded_after_its_launches_is_no_misuse() {
     cuda.sync(stream);
     assert_eq!(call!(driver, cuModuleUnload(other)).0, 0);
     assert_eq!(cuda.sim.misuse(), []);
+}
+
+#[test]
+fn a_read_of_device_memory_that_nothing_has_written_is_found() {
+    let outcome = |written: usize, by_kernel: usize| {
+        let cuda = Cuda::new(Sim::builder().kernel_checks(KernelChecks::All));
+        let data = cuda.device(64);
+        ok(call!(
+            cuda.table,
+            cudaMemsetAsync(data.cast(), 1, written, null_mut())
+        ));
+        cuda.copy(data.wrapping_add(written), [2; 7].as_ptr(), 7);
+        cuda.launch(
+            "write",
+            data.wrapping_add(written + 7),
+            by_kernel,
+            null_mut(),
+        );
+        outcome(&cuda, "read", data, 64)
+    };
+    assert_eq!(outcome(40, 17), SUCCESS);
+    assert_eq!(outcome(40, 16), cudaError::cudaErrorLaunchFailure);
+    assert_eq!(outcome(13, 0), cudaError::cudaErrorLaunchFailure);
 }
 
 /// The result of the wait for a kernel.

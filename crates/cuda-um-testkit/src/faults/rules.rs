@@ -53,6 +53,11 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         NO_ERROR,
+        &["cuFuncGetParamInfo"],
+        "the error that ends the list of parameters is asked for twice",
+    ),
+    rule(
+        NO_ERROR,
         &["cudaGetDevice"],
         "before a call that frees, it is retried once; before any other call its failure counts as that of the call",
     ),

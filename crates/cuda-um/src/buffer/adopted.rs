@@ -11,7 +11,6 @@ use crate::context::tracker::{Access, InFlight};
 use crate::driver::location::Location;
 use crate::error::Result;
 use crate::fork;
-use crate::label::Name;
 use crate::resource::existing::Existing;
 use crate::resource::placement::{Chosen, Origin, Placement};
 use std::any::Any;
@@ -31,10 +30,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// assert_eq!(bytes.len(), 4000);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
-    ///
-    /// # Ordering
-    ///
-    /// That of any buffer: the vector's memory is freed, or given back, after all tracked work.
     ///
     /// # Errors
     ///
@@ -80,9 +75,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
             ))
         })?;
         buffer.raw.chosen = Some(Chosen::adopted(options.pattern, origin));
-        if let Some(name) = options.name {
-            buffer.raw.set_name(Name::Static(name));
-        }
         buffer.advise_as_chosen()?;
         Ok(buffer)
     }
@@ -110,10 +102,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Memory::of_raw(self.raw)
     }
 
-    /// Waits for work that writes, and returns the elements of system memory. A failure of that work is only logged: the elements then have
-    /// unspecified values. In a child made by `fork`, which has a copy of the memory, there is no such work.
-    ///
-    /// For buffers of the CPU in um-backend, whose slices are no guards.
+    /// Waits for work that writes, and returns the elements of system memory, for buffers of the CPU in um-backend. A failure of that work is
+    /// only logged: the elements then have unspecified values. In a child made by `fork`, which has a copy of the memory, there is no such work.
     #[doc(hidden)]
     pub fn system_slice(&self) -> &[T] {
         assert!(

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "passes addresses of slices and buffers to CUDA")]
 
 use crate::DeviceCopy;
-use crate::buffer::any::{Readable, Writable};
+use crate::buffer::array::{ReadArg, WriteArg};
 use crate::buffer::host_vec;
 use crate::buffer::transfer;
 use crate::buffer::transfer::{Direction, Staged};
@@ -152,13 +152,14 @@ impl Stream {
     /// ([`NonConcurrentAccess`](crate::NonConcurrentAccess)); and the
     /// errors of `cudaMemcpyAsync` and `cudaMemcpyPeerAsync`.
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy<M: Readable>(
-        &self,
-        source: &M,
-        target: &mut impl Writable<Element = M::Element>,
-    ) -> Result<()> {
-        range::same_length("copy", target.as_view().len(), source.as_view().len())?;
-        self.copy_range(source, .., target, 0)
+    pub fn copy<'a, T, S, D>(&self, source: &'a S, target: &'a mut D) -> Result<()>
+    where
+        &'a S: ReadArg<T>,
+        &'a mut D: WriteArg<T>,
+    {
+        let (source, target) = (source.into_view()?, target.into_view_mut()?);
+        range::same_length("copy", target.len(), source.len())?;
+        self.copy_views(source, target)
     }
 
     /// Does the same as [`copy`](Self::copy) for the elements in `range`, to the target's elements from `offset` on.
@@ -167,19 +168,26 @@ impl Stream {
     ///
     /// [`Error::RangeOutOfBounds`](crate::Error::RangeOutOfBounds), and the errors of [`copy`](Self::copy).
     #[doc(alias = "cudaMemcpyAsync")]
-    pub fn copy_range<M: Readable>(
+    pub fn copy_range<'a, T, S, D>(
         &self,
-        source: &M,
+        source: &'a S,
         range: impl RangeBounds<usize>,
-        target: &mut impl Writable<Element = M::Element>,
+        target: &'a mut D,
         offset: usize,
-    ) -> Result<()> {
-        let (source, target) = (source.as_view(), target.as_view_mut());
+    ) -> Result<()>
+    where
+        &'a S: ReadArg<T>,
+        &'a mut D: WriteArg<T>,
+    {
+        let source = source.into_view()?.slice(range)?;
+        let target = target.into_view_mut()?;
+        self.copy_views(source, target.slice_at(offset, source.len())?)
+    }
+
+    fn copy_views<T>(&self, source: View<'_, T>, target: ViewMut<'_, T>) -> Result<()> {
         self.check_runtime(source.device(), "the buffer")?;
         self.check_runtime(target.device(), "the buffer")?;
-        let source = source.slice(range)?;
         target.raw.check_write()?;
-        let target = target.slice_at(offset, source.len())?;
         if source.is_empty() {
             return Ok(());
         }

@@ -26,10 +26,3 @@ use crate::buffer::memory::Memory;
 /// Dropping a buffer that a device still uses does not wait: the memory is freed later, when the work is complete ([`Runtime::reclaim`](crate::Runtime::reclaim)).
 #[doc(alias = "cudaMalloc")]
 pub type DeviceBuffer<T> = Memory<T, Device>;
-
-impl<T> DeviceBuffer<T> {
-    /// Returns the address of the first element. Only the device may use it.
-    pub fn as_device_ptr(&self) -> *const T {
-        self.raw.pointer().as_ptr().cast()
-    }
-}

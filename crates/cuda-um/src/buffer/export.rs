@@ -4,8 +4,8 @@
 use crate::DeviceCopy;
 use crate::buffer::kind::Owned;
 use crate::buffer::memory::Memory;
+use crate::buffer::owned::Kept;
 use crate::buffer::view::View;
-use crate::context::device::Device;
 use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::{Access, Finished};
@@ -14,10 +14,8 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::fork;
 use crate::resource::allocation::Allocation;
-use crate::resource::kind::MemoryKind;
 use std::any::Any;
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 /// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it
@@ -35,7 +33,7 @@ use std::sync::Arc;
 /// buffer.fill_on(1.0, &ours)?;
 /// let mut buffer = Arc::new(buffer);
 /// let exported = buffer.export(&theirs)?; // later work on `theirs` runs after the fill
-/// // … the other library enqueues kernels on `theirs` that read at `exported.as_ptr()` …
+/// // … the other library enqueues kernels on `theirs` that read at `exported.as_view().as_ptr()` …
 /// exported.returned_on(&theirs)?; // later writes run after these kernels
 /// Arc::get_mut(&mut buffer).unwrap().fill_on(2.0, &ours)?;
 /// # Ok::<(), cuda_um::Error>(())
@@ -45,17 +43,13 @@ use std::sync::Arc;
 ///
 /// Earlier work on the buffer is ordered before work that is enqueued, after the export, on the stream of the export.
 ///
-/// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, host guards and
-/// other uses of the buffer wait for the export's device (`cudaDeviceSynchronize`); `try_host` is
-/// [`Error::Busy`]. An export for reads is in the way of writes only, which the borrow checker refuses while it
-/// lives. [`returned_on`](Self::returned_on) ends the export with a fence: later uses are ordered after that stream's work, and after an event
-/// for which it [waits](Stream::wait). After a drop without a fence, the next use that must not overlap waits for the device.
+/// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, other uses of the buffer wait
+/// for the export's device (`cudaDeviceSynchronize`), and `try_host` is [`Error::Busy`]. An export for reads is in the way of writes only.
+/// [`returned_on`](Self::returned_on) ends the export with a fence: later uses are ordered after that stream's work. After a drop without a
+/// fence, the next use that must not overlap waits for the device.
 pub struct Exported {
     // It has no parameter. Its owner is `'static`, so no lifetime is forgotten.
-    /// Initialised. It borrows from the owner, which may be freed while this struct is an argument of a function; a plain reference would
-    /// have to stay valid until the function returns.
-    view: MaybeUninit<View<'static, u8>>,
-    owner: Arc<dyn Any + Send + Sync>,
+    view: Kept<View<'static, u8>, Arc<dyn Any + Send + Sync>>,
     access: Access,
     /// The other library's work; none after the end of the export.
     unknown: Option<Arc<StreamInner>>,
@@ -111,19 +105,18 @@ impl Exported {
             Ok(unknown)
         })?;
         // SAFETY: the view borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
-        // exclusively while the result owns a reference to it. The view leaves the result only as addresses.
+        // exclusively while the result owns a reference to it. The view leaves the result only as a borrow of it.
         let view = unsafe { std::mem::transmute::<View<'_, u8>, View<'static, u8>>(view) };
         Ok(Self {
-            unknown: Some(unknown),
+            view: Kept::of(view, owner),
             access,
-            view: MaybeUninit::new(view),
-            owner,
+            unknown: Some(unknown),
         })
     }
 
-    fn view(&self) -> View<'_, u8> {
-        // SAFETY: it is initialised, and the owner lives as long as `self`.
-        *unsafe { self.view.assume_init_ref() }
+    /// Returns a view of the exported bytes, which has their address.
+    pub fn as_view(&self) -> View<'_, u8> {
+        *self.view.guard()
     }
 
     /// Ends the export: later uses of the buffer are ordered after the work that is on `stream` now. The call enqueues nothing.
@@ -132,7 +125,7 @@ impl Exported {
     ///
     /// [`Error::RuntimeMismatch`]. The export then ends as by a drop.
     pub fn returned_on(mut self, stream: &Stream) -> Result<()> {
-        stream.check_runtime(self.device(), "the buffer")?;
+        stream.check_runtime(self.as_view().device(), "the buffer")?;
         self.settle(Some(stream.inner()));
         Ok(())
     }
@@ -142,7 +135,7 @@ impl Exported {
         let Some(unknown) = self.unknown.take() else {
             return;
         };
-        let raw = self.view().raw;
+        let raw = self.as_view().raw;
         let access = match is_lent(raw, self.access) {
             true => Access::WritePart,
             false => Access::Read,
@@ -155,45 +148,9 @@ impl Exported {
         }
     }
 
-    /// Returns the address of the first element, as the buffer's `as_ptr` does: for the host, and for the device if the memory is managed or
-    /// device memory.
-    pub fn as_ptr(&self) -> *const u8 {
-        self.view().as_ptr()
-    }
-
-    /// Returns the same address to write through; `None` for an export for reads.
+    /// Returns the address of the first element to write through; `None` for an export for reads.
     pub fn as_mut_ptr(&self) -> Option<*mut u8> {
-        self.access.is_write().then(|| self.view().address())
-    }
-
-    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    pub fn device_ptr(&self) -> Option<*const u8> {
-        self.view().device_ptr()
-    }
-
-    /// Returns the size in bytes.
-    pub fn size_bytes(&self) -> usize {
-        self.view().len()
-    }
-
-    /// Returns the kind of the memory.
-    pub fn kind(&self) -> MemoryKind {
-        self.view().kind()
-    }
-
-    /// Returns the device for which the buffer was allocated.
-    pub fn device(&self) -> &Device {
-        self.view().device()
-    }
-
-    /// Returns true for an export for reads.
-    pub fn is_read_only(&self) -> bool {
-        !self.access.is_write()
-    }
-
-    /// Returns the object that contains the buffer.
-    pub fn owner(&self) -> &Arc<dyn Any + Send + Sync> {
-        &self.owner
+        self.access.is_write().then(|| self.as_view().address())
     }
 }
 
@@ -212,16 +169,15 @@ impl Drop for Exported {
 impl fmt::Debug for Exported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exported")
-            .field("buffer", &self.view().buffer_id())
-            .field("size_bytes", &self.size_bytes())
-            .field("is_read_only", &self.is_read_only())
+            .field("buffer", &self.as_view().buffer_id())
+            .field("size_bytes", &self.as_view().len())
+            .field("access", &self.access)
             .finish_non_exhaustive()
     }
 }
 
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
-    /// Exports the buffer, for another library to read: [`Exported::new`]. Earlier work on the buffer is ordered before later work on
-    /// `stream`.
+    /// Exports the buffer, for another library to read: [`Exported::new`].
     ///
     /// # Errors
     ///
@@ -231,10 +187,8 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Exported::new(Arc::clone(self), stream, |buffer| Ok(buffer.as_view()))
     }
 
-    /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. Earlier work on the buffer is ordered before later
-    /// work on `stream`.
-    ///
-    /// If this `Arc` has no clone, the access is exclusive until the export ends.
+    /// Exports the buffer, for another library to read and write: [`Exported::new_mut`]. If this `Arc` has no clone, the access is exclusive
+    /// until the export ends.
     ///
     /// # Errors
     ///

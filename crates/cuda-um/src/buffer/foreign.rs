@@ -15,9 +15,8 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Makes a buffer of memory that another library owns: `len` elements from `pointer` on.
     ///
     /// `owner` keeps the memory. It is dropped with the buffer, if no tracked work uses the memory; otherwise in a later drop of an import,
-    /// [`Runtime::reclaim`](crate::Runtime::reclaim), [`Device::synchronize`], [`Device::trim`], or the drop of the runtime's last handle. No lock of
-    /// the library is held then, and a panic is caught. It is also dropped after an error, and at once for a buffer without elements. If a
-    /// wait for the work fails, it is leaked.
+    /// [`Runtime::reclaim`](crate::Runtime::reclaim), [`Device::synchronize`], [`Device::trim`], or the drop of the runtime's last handle. A
+    /// panic is caught then. It is also dropped after an error. If a wait for the work fails, it is leaked.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -27,7 +26,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// // Stands for memory of another library.
     /// let theirs = DeviceBuffer::from_slice(&device, &[1u32, 2, 3])?;
     /// device.synchronize()?; // their work on it is complete, or ordered before ours
-    /// let pointer = NonNull::new(theirs.as_device_ptr().cast_mut()).unwrap();
+    /// let pointer = NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
     /// // SAFETY: the memory has 3 elements, and nothing else uses it while its owner, `theirs`, lives in the buffer.
     /// let buffer = unsafe { DeviceBuffer::from_foreign(&device, pointer, 3, theirs)? };
     /// assert_eq!(buffer.to_vec()?, [1, 2, 3]);
@@ -50,7 +49,9 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     ///
     /// - the memory is valid for `len` initialised elements, and is not freed;
     /// - only this buffer uses it: neither the host nor a device does so through another address or handle, except in work that is
-    ///   ordered with the buffer's ([`Stream::enqueue_foreign`](crate::Stream::enqueue_foreign), `export`).
+    ///   ordered with the buffer's ([`Stream::enqueue_foreign`](crate::Stream::enqueue_foreign), `export`). If the buffer is made
+    ///   [read-only](Self::read_only) at once, others may read the memory, too, and nothing writes it; the addresses that the buffer returns
+    ///   are only read through.
     ///
     /// The drop of the owner does not wait for a thread that waits for this library.
     #[doc(alias = "cudaPointerGetAttributes")]
@@ -62,55 +63,22 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         len: usize,
         owner: impl Send + 'static,
     ) -> Result<Self> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { Self::import(device, pointer, len, false, owner) }
-    }
-
-    /// Does the same as [`from_foreign`](Self::from_foreign), for memory that nothing may write: each write is [`Error::ReadOnly`], before
-    /// any CUDA call. Prefetches and advice are not writes.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`from_foreign`](Self::from_foreign).
-    ///
-    /// # Safety
-    ///
-    /// As for [`from_foreign`](Self::from_foreign); but others may read the memory, and nothing writes it until the owner is dropped. The
-    /// addresses that the buffer returns are only read through.
-    #[track_caller]
-    pub unsafe fn from_foreign_read_only(
-        device: &Device,
-        pointer: NonNull<T>,
-        len: usize,
-        owner: impl Send + 'static,
-    ) -> Result<Self> {
-        // SAFETY: guaranteed by the caller.
-        unsafe { Self::import(device, pointer, len, true, owner) }
-    }
-
-    /// # Safety
-    ///
-    /// As for `from_foreign`.
-    #[track_caller]
-    unsafe fn import(
-        device: &Device,
-        pointer: NonNull<T>,
-        len: usize,
-        is_read_only: bool,
-        owner: impl Send + 'static,
-    ) -> Result<Self> {
-        let mut memory = Self::made(device, len, |bytes| {
+        Self::made(device, len, |bytes| {
             let foreign = Foreign {
                 pointer: pointer.cast(),
                 bytes,
                 alignment: align_of::<T>(),
                 kind: K::KIND,
-                is_read_only,
             };
             // SAFETY: guaranteed by the caller.
             unsafe { foreign.import(device, owner) }
-        })?;
-        K::complete(&mut memory.raw);
-        Ok(memory)
+        })
+    }
+
+    /// From now on each write is [`Error::ReadOnly`], before any CUDA call. Prefetches and advice are not writes.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.raw.is_read_only = true;
+        self
     }
 }

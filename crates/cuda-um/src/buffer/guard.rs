@@ -15,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
 /// It borrows the memory. A crate above, whose buffers may have memory that the host cannot access, makes one of a slice or of a copy
-/// (`HostRef::from`); [`is_copy`](Self::is_copy) tells.
+/// (`HostRef::from`); [`is_copy`](Guard::is_copy) tells.
 ///
 /// - While the guard lives, code that writes the buffer does not compile; kernels that read the buffer may run.
 /// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
@@ -28,34 +28,14 @@ use std::ops::{Deref, DerefMut};
 /// let guard = buffer.host().unwrap();
 /// std::thread::scope(|scope| scope.spawn(move || guard[0]).join());
 /// ```
-// Covariant in `'a` and `T`, as `&'a [T]`.
-pub struct HostRef<'a, T> {
-    elements: Elements<'a, &'a [T], Vec<T>>,
-    _on_this_thread: PhantomData<*const ()>,
-}
+pub type HostRef<'a, T> = Guard<'a, &'a [T], Vec<T>>;
 
-/// A slice, or a copy.
-enum Elements<'a, S, C> {
-    Borrowed {
-        elements: S,
-        _held: Option<Held<'a>>,
-    },
-    Copy(C),
-}
-
-/// What a guard holds while it borrows memory of this crate.
-type Held<'a> = (HostAccess<'a>, HostUse<'a>);
-
-/// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`.
+/// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`. The rules are those of [`HostRef`], and no other code
+/// that uses the buffer compiles while the guard lives.
 ///
-/// It borrows the memory, or has a copy of memory that the host cannot access ([`is_copy`](Self::is_copy)). [`close`](Self::close) writes a
-/// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic that begins while the guard lives writes nothing
-/// back.
-///
-/// - While the guard lives, other code that uses the buffer does not compile.
-/// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
-///   memory, are refused or wait while a guard of managed memory lives ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
-/// - The guard stays on its thread; the slice behind it may be split and shared as any slice.
+/// It borrows the memory, or has a copy of memory that the host cannot access ([`is_copy`](Guard::is_copy)). [`close`](Self::close) writes a
+/// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic that begins while the guard lives writes
+/// nothing back.
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
@@ -65,14 +45,26 @@ type Held<'a> = (HostAccess<'a>, HostUse<'a>);
 /// buffer.fill_on(1, &stream).unwrap();
 /// guard[0] = 2;
 /// ```
-// Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
-pub struct HostMut<'a, T> {
-    elements: Elements<'a, &'a mut [T], CopyMut<'a, T>>,
+pub type HostMut<'a, T> = Guard<'a, &'a mut [T], WrittenBack<'a, T>>;
+
+/// A [`HostRef`] or a [`HostMut`]: a slice `S` of a buffer, or a copy `C`.
+// Its variance is that of `S`.
+pub struct Guard<'a, S, C> {
+    elements: Elements<'a, S, C>,
     _on_this_thread: PhantomData<*const ()>,
 }
 
+enum Elements<'a, S, C> {
+    Borrowed {
+        elements: S,
+        /// For memory of this crate.
+        _access: Option<(HostAccess<'a>, HostUse<'a>)>,
+    },
+    Copy(C),
+}
+
 /// A copy, and the function that writes it back.
-struct CopyMut<'a, T> {
+pub struct WrittenBack<'a, T> {
     elements: Vec<T>,
     write_back: Option<WriteBack<'a, T>>,
     /// The guard was made in a destructor that a panic runs.
@@ -81,7 +73,7 @@ struct CopyMut<'a, T> {
 
 type WriteBack<'a, T> = Box<dyn FnOnce(&[T]) -> Result<()> + 'a>;
 
-impl<T> CopyMut<'_, T> {
+impl<T> WrittenBack<'_, T> {
     fn finish(&mut self) -> Result<()> {
         match self.write_back.take() {
             Some(write_back) => write_back(&self.elements),
@@ -90,7 +82,7 @@ impl<T> CopyMut<'_, T> {
     }
 }
 
-impl<T> Drop for CopyMut<'_, T> {
+impl<T> Drop for WrittenBack<'_, T> {
     fn drop(&mut self) {
         // The function may be foreign code, whose second panic would end the process.
         if self.is_of_panic || !std::thread::panicking() {
@@ -100,13 +92,45 @@ impl<T> Drop for CopyMut<'_, T> {
     }
 }
 
-/// A slice of the host as it is.
-impl<'a, T> From<&'a [T]> for HostRef<'a, T> {
-    fn from(elements: &'a [T]) -> Self {
+impl<T> Deref for WrittenBack<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
+impl<T> DerefMut for WrittenBack<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+}
+
+impl<'a, S, C> Guard<'a, S, C> {
+    fn of(elements: Elements<'a, S, C>) -> Self {
+        Self {
+            elements,
+            _on_this_thread: PhantomData,
+        }
+    }
+
+    fn borrowed(elements: S, access: Option<(HostAccess<'a>, HostUse<'a>)>) -> Self {
         Self::of(Elements::Borrowed {
             elements,
-            _held: None,
+            _access: access,
         })
+    }
+
+    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.elements, Elements::Copy(_))
+    }
+}
+
+/// A slice of the host as it is.
+impl<S, C> From<S> for Guard<'_, S, C> {
+    fn from(elements: S) -> Self {
+        Self::borrowed(elements, None)
     }
 }
 
@@ -117,51 +141,15 @@ impl<T> From<Vec<T>> for HostRef<'_, T> {
     }
 }
 
-/// A slice of the host as it is.
-impl<'a, T> From<&'a mut [T]> for HostMut<'a, T> {
-    fn from(elements: &'a mut [T]) -> Self {
-        Self::of(Elements::Borrowed {
-            elements,
-            _held: None,
-        })
-    }
-}
-
-impl<'a, T> HostRef<'a, T> {
-    fn of(elements: Elements<'a, &'a [T], Vec<T>>) -> Self {
-        Self {
-            elements,
-            _on_this_thread: PhantomData,
-        }
-    }
-
-    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
-    pub fn is_copy(&self) -> bool {
-        matches!(self.elements, Elements::Copy(_))
-    }
-}
-
 impl<'a, T> HostMut<'a, T> {
-    fn of(elements: Elements<'a, &'a mut [T], CopyMut<'a, T>>) -> Self {
-        Self {
-            elements,
-            _on_this_thread: PhantomData,
-        }
-    }
-
     /// Makes a guard of a copy of memory that the host cannot access. `write_back` gets the elements once, from [`close`](Self::close) or
     /// the drop.
     pub fn of_copy(elements: Vec<T>, write_back: impl FnOnce(&[T]) -> Result<()> + 'a) -> Self {
-        Self::of(Elements::Copy(CopyMut {
+        Self::of(Elements::Copy(WrittenBack {
             elements,
             write_back: Some(Box::new(write_back)),
             is_of_panic: std::thread::panicking(),
         }))
-    }
-
-    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
-    pub fn is_copy(&self) -> bool {
-        matches!(self.elements, Elements::Copy(_))
     }
 
     /// Ends the access. A copy is written back.
@@ -178,7 +166,11 @@ impl<'a, T> HostMut<'a, T> {
 }
 
 /// Begins an access to memory that not only the device can use: `waits` for the work in its way, or refuses to wait.
-fn access<T>(view: View<'_, T>, access: Access, waits: bool) -> Result<Held<'_>> {
+fn access<T>(
+    view: View<'_, T>,
+    access: Access,
+    waits: bool,
+) -> Result<(HostAccess<'_>, HostUse<'_>)> {
     let (raw, bytes) = (view.raw, view.bytes());
     if raw.is_device_memory() {
         return Err(Error::NotSupported {
@@ -202,20 +194,16 @@ fn access<T>(view: View<'_, T>, access: Access, waits: bool) -> Result<Held<'_>>
 impl<'a, T: DeviceCopy> HostRef<'a, T> {
     /// Waits for work that writes or moves the buffer, or refuses to wait.
     pub(super) fn begin(view: View<'a, T>, waits: bool) -> Result<Self> {
-        let held = access(view, Access::Read, waits)?;
+        let access = access(view, Access::Read, waits)?;
         let elements = match view.is_empty() {
             true => &[],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device writes them now
-            // (`held`), and a new write would need `&mut` while they are borrowed.
+            // (`access`), and a new write would need `&mut` while they are borrowed.
             false => unsafe { std::slice::from_raw_parts(view.as_ptr(), view.len()) },
         };
-        Ok(Self::of(Elements::Borrowed {
-            elements,
-            _held: Some(held),
-        }))
+        Ok(Self::borrowed(elements, Some(access)))
     }
 
-    /// Awaits the work.
     pub(super) async fn when_free(view: View<'a, T>) -> Result<Self> {
         until_free(view.raw, Access::Read, || Self::begin(view, false)).await
     }
@@ -226,20 +214,16 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     pub(super) fn begin(view: ViewMut<'a, T>, waits: bool) -> Result<Self> {
         let start = view.address().cast();
         let view = view.into_view();
-        let held = access(view, Access::Write, waits)?;
+        let access = access(view, Access::Write, waits)?;
         let elements = match view.is_empty() {
             true => &mut [],
             // SAFETY: the view's elements are initialised, aligned, and at an address for the host. No device uses them now
-            // (`held`), and a new use would need a borrow.
+            // (`access`), and a new use would need a borrow.
             false => unsafe { std::slice::from_raw_parts_mut(start, view.len()) },
         };
-        Ok(Self::of(Elements::Borrowed {
-            elements,
-            _held: Some(held),
-        }))
+        Ok(Self::borrowed(elements, Some(access)))
     }
 
-    /// Awaits the work.
     pub(super) async fn when_free(view: ViewMut<'a, T>) -> Result<Self> {
         // SAFETY: an attempt that fails keeps no view, and no attempt follows one that succeeds.
         let attempt = || Self::begin(unsafe { view.duplicate() }, false);
@@ -247,10 +231,10 @@ impl<'a, T: DeviceCopy> HostMut<'a, T> {
     }
 }
 
-impl<T> Deref for HostRef<'_, T> {
-    type Target = [T];
+impl<S: Deref, C: Deref<Target = S::Target>> Deref for Guard<'_, S, C> {
+    type Target = S::Target;
 
-    fn deref(&self) -> &[T] {
+    fn deref(&self) -> &S::Target {
         match &self.elements {
             Elements::Borrowed { elements, .. } => elements,
             Elements::Copy(elements) => elements,
@@ -258,33 +242,16 @@ impl<T> Deref for HostRef<'_, T> {
     }
 }
 
-impl<T> Deref for HostMut<'_, T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        match &self.elements {
-            Elements::Borrowed { elements, .. } => elements,
-            Elements::Copy(copy) => &copy.elements,
-        }
-    }
-}
-
-impl<T> DerefMut for HostMut<'_, T> {
-    fn deref_mut(&mut self) -> &mut [T] {
+impl<S: DerefMut, C: DerefMut<Target = S::Target>> DerefMut for Guard<'_, S, C> {
+    fn deref_mut(&mut self) -> &mut S::Target {
         match &mut self.elements {
             Elements::Borrowed { elements, .. } => elements,
-            Elements::Copy(copy) => &mut copy.elements,
+            Elements::Copy(elements) => elements,
         }
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for HostRef<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for HostMut<'_, T> {
+impl<S: Deref<Target: fmt::Debug>, C: Deref<Target = S::Target>> fmt::Debug for Guard<'_, S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -3,13 +3,13 @@
 use crate::buffer::view::{View, ViewMut};
 use crate::context::tracker::Access;
 use crate::resource::allocation::Allocation;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Elements that one launch may take as several arguments, which it reads and writes: [`ViewMut::in_place`].
 ///
 /// All copies of it are arguments of one launch. It stays on its thread, so that no other launch begins meanwhile.
+#[derive(Clone, Copy, Debug)]
 pub struct InPlace<'a, T> {
     // Covariant in `'a` and `T`: it gives no element out, and comes only from a `ViewMut`.
     /// Not given out: code that only reads must not use it.
@@ -47,17 +47,3 @@ impl<'a, T> ViewMut<'a, T> {
         }
     }
 }
-
-impl<T> fmt::Debug for InPlace<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InPlace").field(&self.view).finish()
-    }
-}
-
-impl<T> Clone for InPlace<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for InPlace<'_, T> {}

@@ -3,7 +3,6 @@
 use crate::buffer::memory::Memory;
 use crate::context::device;
 use crate::error::Result;
-use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::pool::default;
 use std::marker::PhantomData;
@@ -31,17 +30,12 @@ pub trait Owned: Kind + Sized + 'static {
         Self::KIND
     }
 
-    /// Completes memory of a resource or of another library.
-    #[doc(hidden)]
-    fn complete(_raw: &mut Allocation) {}
-
     /// Allocates default memory of a device.
     #[doc(hidden)]
     #[track_caller]
     fn allocate<T>(device: &device::Device, len: usize) -> Result<Memory<T, Self>> {
-        Memory::allocated(device, len, |bytes| {
-            default::allocate(device, Self::KIND, bytes)
-        })
+        let allocate = |bytes| default::allocate(device, Self::KIND, bytes);
+        Memory::made(device, len, allocate)
     }
 }
 

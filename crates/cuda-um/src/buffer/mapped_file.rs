@@ -68,9 +68,8 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let elements: &[T] = mapping.as_deref().map_or(&[], bytemuck::cast_slice);
         let (at, held) = (NonNull::from(elements), Box::new(mapping));
         // SAFETY: the mapping does not move while the buffer owns it. It is never written.
-        let mut buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
-        buffer.raw.is_read_only = true;
-        Ok(buffer)
+        let buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
+        Ok(buffer.read_only())
     }
 }
 

@@ -5,17 +5,18 @@
 )]
 
 use crate::DeviceCopy;
-use crate::buffer::kind::{HostVisible, Kind, Owned};
+use crate::buffer::kind::{Kind, Owned};
 use crate::buffer::pinned::zero_on_host;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::label::{Label, Name};
+use crate::label::Label;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
+use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::any::type_name;
@@ -98,10 +99,9 @@ impl<T, K: Kind> Memory<T, K> {
         self.raw.id()
     }
 
-    /// Sets the buffer's name for traces; the default is its type and length. The memory of a pool loses the name when the buffer is
-    /// dropped.
+    /// Sets the buffer's name for traces; the default is its type and length.
     pub fn set_name(&mut self, name: impl Into<Arc<str>>) {
-        self.raw.set_name(Name::Shared(name.into()));
+        self.raw.set_name(name.into());
     }
 
     /// Returns the name that was set.
@@ -136,10 +136,9 @@ impl<T, K: Kind> Memory<T, K> {
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::whole(&mut self.raw)
     }
-}
 
-impl<T, K: HostVisible> Memory<T, K> {
-    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device.
+    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device may use it
+    /// for device memory.
     pub fn as_ptr(&self) -> *const T {
         self.raw.pointer().as_ptr().cast()
     }
@@ -160,16 +159,15 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     ///
     /// # Ordering
     ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), so managed pages are first resident on the device;
-    /// later uses of the buffer are ordered after them. The host writes those of a [`PinnedBuffer`](crate::PinnedBuffer), and of managed
-    /// memory while host guards live and the device has no concurrent managed access.
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), where managed pages are first resident; later uses
+    /// of the buffer are ordered after them. The host writes those of a [`PinnedBuffer`](crate::PinnedBuffer), and of managed memory while
+    /// host guards live and the device has no concurrent managed access.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfMemory`], for managed memory also for more than the device has free (see
-    /// [`Oversubscription`](crate::Oversubscription)); [`Error::NotSupported`] if the device lacks the requested memory (without managed
-    /// memory, [`Placement::Auto`](crate::Placement::Auto) selects mapped memory); [`Error::TooLarge`]; and the errors of the CUDA
-    /// functions.
+    /// [`Oversubscription`](crate::Oversubscription)); [`Error::NotSupported`] if the device lacks the requested memory;
+    /// [`Error::TooLarge`]; and the errors of the CUDA functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         let mut buffer = K::allocate(device, len)?;
@@ -186,13 +184,10 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
         let chosen = self.raw.chosen;
-        let kind = chosen.map_or(K::KIND, |chosen| chosen.kind);
-        let mut like = Self::allocated(self.device(), len, |bytes| {
-            self.raw.allocate_again(kind, bytes)
-        })?;
-        if let Some(chosen) = chosen {
-            like.raw.chosen = Some(chosen.again());
-        }
+        let kind = chosen.map_or_else(|| K::needed(self.raw.kind()), |chosen| chosen.kind);
+        let again = |bytes| self.raw.allocate_again(kind, bytes);
+        let mut like = Self::made(self.device(), len, again)?;
+        like.raw.chosen = chosen.map(Chosen::again);
         like.write_zeros()?;
         Ok(like)
     }
@@ -251,8 +246,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(buffer)
     }
 
-    /// Allocates a copy of a slice in memory of a resource. The slice may be reused when this returns; later uses of the buffer are ordered
-    /// after the copy.
+    /// Does the same as [`from_slice`](Self::from_slice) in memory of a resource.
     ///
     /// # Errors
     ///
@@ -264,14 +258,13 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(buffer)
     }
 
-    /// Allocates `len` uninitialised elements in memory of a resource, for kernels to write. Makes no CUDA call if the resource is a pool
-    /// that has a free block.
+    /// Allocates `len` [uninitialised](Self::uninit) elements in memory of a resource. Makes no CUDA call if the resource is a pool that has
+    /// a free block.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] for a resource of another kind of memory: a unified buffer needs [`MemoryKind::Managed`] or
-    /// [`MemoryKind::System`]; [`Error::OutOfMemory`], also above the limit of a pool, and for managed memory for more than the device has
-    /// free (see [`Oversubscription`](crate::Oversubscription)); [`Error::TooLarge`]; and the errors of the CUDA functions.
+    /// The errors of [`zeroed`](Self::zeroed), and [`Error::InvalidArgument`] for a resource of another kind of memory: a unified buffer needs
+    /// [`MemoryKind::Managed`] or [`MemoryKind::System`].
     #[track_caller]
     pub fn uninit_in(
         resource: &dyn MemoryResource,
@@ -336,19 +329,7 @@ impl<T, K: Owned> Memory<T, K> {
                 reason: format!("a {} needs {}", K::NAME, kind.name()),
             });
         }
-        Self::allocated(resource.device(), len, |bytes| resource.allocate(bytes))
-    }
-
-    /// A buffer of `len` uninitialised elements in memory that `allocate` makes, of this kind.
-    #[track_caller]
-    pub(super) fn allocated(
-        device: &Device,
-        len: usize,
-        allocate: impl FnOnce(usize) -> Result<Allocation>,
-    ) -> Result<Self> {
-        let mut memory = Self::made(device, len, allocate)?;
-        K::complete(&mut memory.raw);
-        Ok(memory)
+        Self::made(resource.device(), len, |bytes| resource.allocate(bytes))
     }
 
     /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.

@@ -51,8 +51,8 @@ macro_rules! read_methods {
 
             /// Copies all elements to a new vector. Waits for work that writes the buffer; the copy is complete when this returns.
             ///
-            /// No page migrates: a copy from the device is about twice as fast as a prefetch to the host. To read repeatedly, reuse a
-            /// destination with [`copy_to_host`](Self::copy_to_host): the first touch of new memory takes longer than the copy.
+            /// No page migrates. To read repeatedly, reuse a destination with [`copy_to_host`](Self::copy_to_host): the first touch of new
+            /// memory takes longer than the copy.
             ///
             /// # Errors
             ///
@@ -63,11 +63,8 @@ macro_rules! read_methods {
                 Ok(elements)
             }
 
-            /// Does the same as [`copy_to_host`](Self::copy_to_host), without blocking the thread for long: awaits work that writes the
-            /// buffer and work on the device's default stream, copies a few MiB at a time, and lets other tasks run between these pieces.
-            /// Works on any executor.
-            ///
-            /// The future borrows the target. A future that is dropped early leaves the first part copied, and no work that uses the
+            /// Does the same as [`copy_to_host`](Self::copy_to_host) on any executor: awaits earlier work, copies a few MiB at a time, and lets
+            /// other tasks run between these pieces. A future that is dropped early leaves the first part copied, and no work that uses the
             /// target.
             ///
             /// # Errors
@@ -90,9 +87,8 @@ macro_rules! write_methods {
             ///
             /// # Ordering
             ///
-            /// The copy is ordered after earlier uses of the buffer, on any stream. When this returns, `source` may be reused, but the last
-            /// part of the copy may still run on the device's default stream; later uses of the buffer, on any stream, and host guards are
-            /// ordered after the copy.
+            /// The copy is ordered after earlier uses of the buffer on any stream; later uses and host guards are ordered after it. When this
+            /// returns, `source` may be reused, but the last part may still run on the device's default stream.
             ///
             /// # Errors
             ///
@@ -111,8 +107,7 @@ macro_rules! write_methods {
                 copy::from_host(self.as_view_mut().slice_at(offset, source.len())?, source)
             }
 
-            /// Replaces one element, in order with other work on the buffer. Does not wait for that work: later uses are ordered after the
-            /// copy.
+            /// Replaces one element, in order with other work on the buffer, without a wait for it.
             ///
             /// # Errors
             ///
@@ -121,8 +116,7 @@ macro_rules! write_methods {
                 self.copy_from_host_at(index, &[value])
             }
 
-            /// Does the same as [`copy_from_host`](Self::copy_from_host), without blocking the thread for long, as
-            /// [`copy_to_host_async`](Self::copy_to_host_async). The future is ready when all elements have arrived.
+            /// Does the same as [`copy_from_host`](Self::copy_from_host) on any executor. The future is ready when all elements have arrived.
             ///
             /// # Errors
             ///
@@ -135,9 +129,8 @@ macro_rules! write_methods {
 
             /// Replaces a range of elements with values that `make` writes, without a migration of the old ones to the host.
             ///
-            /// `make(first, slots)` writes the elements from index `first` on, one piece at a time. For large ranges several threads call
-            /// it at the same time, and the pieces go through pinned memory of the library. It cannot read the old elements, and must write
-            /// all of the slots:
+            /// `make(first, slots)` writes the elements from index `first` on, one piece at a time, for large ranges on several threads at
+            /// once. It cannot read the old elements, and must write all of the slots:
             ///
             /// ```
             /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -184,10 +177,9 @@ macro_rules! write_methods {
             ///
             /// # Ordering
             ///
-            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream. While host guards live
-            /// and the device has no concurrent managed access, the host fills managed memory at once. It also fills system memory with a
-            /// value that is no repetition of 1, 2 or 4 bytes. After an error, an element may have a part of its old bytes and a part of
-            /// those of `value`.
+            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream. The host fills managed
+            /// memory at once while host guards live and the device has no concurrent managed access, and system memory with a value that is
+            /// no repetition of 1, 2 or 4 bytes. After an error, an element may have a part of the bytes of `value`.
             ///
             /// # Errors
             ///
@@ -205,11 +197,8 @@ macro_rules! write_methods {
                 fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
             }
 
-            /// Copies the elements in `range` to other elements of the same memory, from element `to` on, on a stream. The two ranges may
-            /// overlap.
-            ///
-            /// Ranges that overlap by nearly all of their elements are copied through up to 8 MiB of device memory; the host copies within
-            /// system memory.
+            /// Copies the elements in `range` to the same memory, from element `to` on, on a stream. The two ranges may overlap; if they do by
+            /// nearly all elements, the copy goes through up to 8 MiB of device memory. The host copies within system memory.
             ///
             /// # Ordering
             ///
@@ -248,8 +237,8 @@ macro_rules! host_read_methods {
                 HostRef::begin(self.as_view(), true)
             }
 
-            /// Does the same as [`host`](Self::host) without waiting: queries the streams and events of the buffer's work. On a system with a device that has no concurrent managed access, managed memory is busy while *any* work of such a device
-            /// runs.
+            /// Does the same as [`host`](Self::host) without waiting. On a system with a device that has no concurrent managed access, managed
+            /// memory is busy while *any* work of such a device runs.
             ///
             /// # Errors
             ///
@@ -258,9 +247,7 @@ macro_rules! host_read_methods {
                 HostRef::begin(self.as_view(), false)
             }
 
-            /// Does the same as [`host`](Self::host), but awaits instead of blocking. Works on any executor.
-            ///
-            /// A future that is dropped before it is ready holds nothing.
+            /// Does the same as [`host`](Self::host), but awaits, on any executor. A future that is dropped before it is ready holds nothing.
             ///
             /// # Errors
             ///
@@ -294,7 +281,7 @@ macro_rules! host_write_methods {
                 HostMut::begin(self.as_view_mut(), false)
             }
 
-            /// Does the same as [`host_mut`](Self::host_mut), but awaits, as [`host_async`](Self::host_async).
+            /// Does the same as [`host_mut`](Self::host_mut), but awaits.
             ///
             /// # Errors
             ///

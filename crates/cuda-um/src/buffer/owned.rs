@@ -1,7 +1,7 @@
 //! Host guards that own a reference to their buffer.
 #![allow(unsafe_code, reason = "extends a borrow as long as its owner lives")]
 
-use crate::buffer::guard::{HostMut, HostRef};
+use crate::buffer::guard::{Guard, HostMut, HostRef};
 use crate::error::Result;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 /// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime.
 ///
-/// While the guard lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it. As [`HostRef`], it stays on its
-/// thread, and on a device without concurrent managed access it holds launches off.
+/// While the guard lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -54,9 +53,21 @@ pub struct Kept<G: 'static, O: 'static> {
 }
 
 impl<G: 'static, O: 'static> Kept<G, O> {
-    fn guard(&self) -> &G {
+    pub(super) fn of(guard: G, owner: O) -> Self {
+        let guard = MaybeUninit::new(guard);
+        Self { guard, owner }
+    }
+
+    pub(super) fn guard(&self) -> &G {
         // SAFETY: it is initialised until the drop. It leaves this struct only as a borrow of it.
         unsafe { self.guard.assume_init_ref() }
+    }
+}
+
+impl<S: 'static, C: 'static, O: 'static> Kept<Guard<'static, S, C>, O> {
+    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
+    pub fn is_copy(&self) -> bool {
+        self.guard().is_copy()
     }
 }
 
@@ -102,13 +113,7 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
         // SAFETY: the guard borrows from the object behind the `Arc`, whose address does not change, and which is neither dropped nor borrowed
         // exclusively while `owner` lives. The guard is dropped before it, and leaves the result only as a borrow of it.
         let guard = unsafe { std::mem::transmute::<HostRef<'_, T>, HostRef<'static, T>>(guard) };
-        let guard = MaybeUninit::new(guard);
-        Ok(Self { guard, owner })
-    }
-
-    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
-    pub fn is_copy(&self) -> bool {
-        self.guard().is_copy()
+        Ok(Self::of(guard, owner))
     }
 
     /// Returns the owner of the buffer.
@@ -118,8 +123,6 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
 }
 
 /// Read and write access to the elements of a buffer for the host: a [`HostMut`] that owns its buffer, so it has no lifetime.
-///
-/// As [`HostMut`], it stays on its thread, and on a device without concurrent managed access it holds launches off.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -167,8 +170,7 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
         let guard = borrow(unsafe { owner.0.as_mut() })?;
         // SAFETY: as above; the guard leaves this value only as a borrow of it.
         let guard = unsafe { std::mem::transmute::<HostMut<'_, T>, HostMut<'static, T>>(guard) };
-        let guard = MaybeUninit::new(guard);
-        Ok(Self { guard, owner })
+        Ok(Self::of(guard, owner))
     }
 
     /// Ends the access, and drops the owner. A copy is written back.
@@ -182,10 +184,5 @@ impl<T: 'static, B: 'static> HostOwnedMut<T, B> {
         let (_owner, guard) =
             unsafe { (std::ptr::read(&this.owner), this.guard.assume_init_read()) };
         guard.close()
-    }
-
-    /// Returns true if the elements are a copy, because the host cannot access the buffer's memory.
-    pub fn is_copy(&self) -> bool {
-        self.guard().is_copy()
     }
 }

@@ -40,13 +40,11 @@ use std::ptr::NonNull;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// A device that reads memory of the host where it is, at the speed of the link
-/// ([`UnifiedMemory::FullHardware`](crate::resource::UnifiedMemory), and integrated devices with pageable memory access), needs no
-/// registration: there the buffer is the memory itself, of [`MemoryKind::System`](crate::MemoryKind::System), and no call of CUDA makes or
-/// ends it.
+/// A device that reads memory of the host where it is ([`UnifiedMemory::FullHardware`](crate::resource::UnifiedMemory), and integrated devices
+/// with pageable memory access) needs no registration: there the buffer is the memory itself, of
+/// [`MemoryKind::System`](crate::MemoryKind::System).
 ///
-/// A closure is necessary: a value that only borrowed the slice could be forgotten (`mem::forget`), and the device would write to memory
-/// that is then used for something different.
+/// A closure is necessary: a value that only borrowed the slice could be forgotten (`mem::forget`), and the device would write to it later.
 #[doc(alias = "cudaHostRegister")]
 pub type RegisteredBuffer<'m, T> = Memory<T, Registered<'m>>;
 

@@ -3,12 +3,9 @@
 use crate::DeviceCopy;
 use crate::buffer::kind::{Owned, Unified};
 use crate::buffer::memory::Memory;
-use crate::buffer::view::View;
 use crate::context::device::Device;
 use crate::error::Result;
-use crate::label::Name;
 use crate::range;
-use crate::resource::allocation::Allocation;
 use crate::resource::kind::{MemoryKind, Oversubscription};
 use crate::resource::memory_resource::Allocate;
 use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
@@ -42,14 +39,7 @@ use std::mem::MaybeUninit;
 /// ```
 ///
 /// A buffer tracks the work that still uses it: host guards wait only for that work, work on another stream is ordered after it, and the
-/// drop of a buffer in use neither waits nor frees too early. A closed buffer cannot be used:
-///
-/// ```compile_fail
-/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
-/// let data = cuda_um::UnifiedBuffer::<f32>::zeroed(&device, 4).unwrap();
-/// data.close().unwrap();
-/// data.host().unwrap();
-/// ```
+/// drop of a buffer in use neither waits nor frees too early.
 #[doc(alias = "cudaMallocManaged")]
 pub type UnifiedBuffer<T> = Memory<T, Unified>;
 
@@ -69,7 +59,6 @@ pub struct UnifiedOptions {
     oversubscription: Oversubscription,
     pub(super) placement: Placement,
     pub(super) pattern: AccessPattern,
-    pub(super) name: Option<&'static str>,
 }
 
 impl UnifiedOptions {
@@ -77,13 +66,6 @@ impl UnifiedOptions {
     #[must_use]
     pub fn oversubscription(mut self, oversubscription: Oversubscription) -> Self {
         self.oversubscription = oversubscription;
-        self
-    }
-
-    /// Sets the buffer's name for traces; the default is its type and length. [`UnifiedBuffer::set_name`] sets it later.
-    #[must_use]
-    pub fn name(mut self, name: &'static str) -> Self {
-        self.name = Some(name);
         self
     }
 
@@ -110,12 +92,6 @@ impl Owned for Unified {
             MemoryKind::System => MemoryKind::System,
             _ => MemoryKind::Managed,
         }
-    }
-
-    fn complete(raw: &mut Allocation) {
-        // A buffer without elements has another kind.
-        let kind = Self::needed(raw.kind());
-        raw.chosen = Some(Chosen::of_a_resource(kind));
     }
 
     #[track_caller]
@@ -178,7 +154,6 @@ impl<T> UnifiedBuffer<T> {
             oversubscription,
             placement,
             pattern,
-            name,
         } = options;
         let chosen = Chosen::new(device, bytes, placement, pattern)?;
         let (oversubscribes, kind) = (oversubscription == Oversubscription::Allowed, chosen.kind);
@@ -190,15 +165,13 @@ impl<T> UnifiedBuffer<T> {
         });
         if let Ok(buffer) = &mut made {
             buffer.raw.chosen = Some(chosen);
-            if let Some(name) = name {
-                buffer.raw.set_name(Name::Static(name));
-            }
         }
         made
     }
 
     fn chosen(&self) -> Chosen {
-        let of_a_resource = || Chosen::of_a_resource(MemoryKind::Managed);
+        // A buffer without elements has another kind.
+        let of_a_resource = || Chosen::of_a_resource(Unified::needed(self.raw.kind()));
         self.raw.chosen.unwrap_or_else(of_a_resource)
     }
 
@@ -207,16 +180,8 @@ impl<T> UnifiedBuffer<T> {
         self.chosen().in_words(self.device())
     }
 
-    /// Returns true if the buffer has managed memory, whose pages migrate. A pool has only managed memory. System memory is not managed by
-    /// CUDA, although its pages migrate as well: [`placement`](Self::placement) tells.
+    /// Returns true if the buffer has managed memory: not for system memory, although its pages may migrate as well.
     pub fn is_managed(&self) -> bool {
         self.chosen().kind == MemoryKind::Managed
-    }
-}
-
-impl<T> View<'_, T> {
-    /// Returns the kind of memory that a unified buffer has, and the reason; `None` for other buffers.
-    pub fn placement(&self) -> Option<Placed> {
-        Some(self.raw.chosen?.in_words(self.device()))
     }
 }

@@ -106,8 +106,7 @@ impl<'a, T> ViewMut<'a, T> {
         ViewMut::of_part(self.raw, self.start, self.len)
     }
 
-    /// Returns a part of the view for as long as the view is borrowed, so that several launches can use it. Index 0 is the view's first
-    /// element.
+    /// Returns a part of the view for as long as the view is borrowed.
     ///
     /// # Errors
     ///
@@ -178,8 +177,7 @@ macro_rules! view {
                 self.raw.device()
             }
 
-            /// Returns the kind of the buffer's memory: [`MemoryKind::Pinned`] also for registered memory, and for a buffer without
-            /// elements.
+            /// Returns the kind of the buffer's memory: [`MemoryKind::Pinned`] also for registered memory and without elements.
             pub fn kind(&self) -> MemoryKind {
                 self.raw.kind()
             }
@@ -217,8 +215,8 @@ macro_rules! view {
                 Self::of_part(self.raw, start, part.len())
             }
 
-            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device
-            /// may use it for device memory.
+            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device; only for the device
+            /// if it is device memory.
             pub fn as_ptr(&self) -> *const T {
                 self.address().cast_const().cast()
             }
@@ -284,27 +282,23 @@ view!(ViewMut);
 fn check_cast<T: DeviceCopy, U: DeviceCopy>(view: View<'_, T>) -> Result<()> {
     const { element::assert_element::<U>() };
     let (bytes, width, alignment) = (view.size_bytes(), size_of::<U>(), align_of::<U>());
-    let refused = |reason| {
-        Err(Error::InvalidArgument {
-            what: "the element type of a view",
-            value: std::any::type_name::<U>().to_owned(),
-            reason,
-        })
-    };
-    if !bytes.is_multiple_of(width) {
-        return refused(format!(
-            "the view has {bytes} bytes, which is no multiple of {width}"
-        ));
-    }
-    if bytes > 0 && !view.address().addr().is_multiple_of(alignment) {
-        return refused(format!(
+    let reason = if !bytes.is_multiple_of(width) {
+        format!("the view has {bytes} bytes, which is no multiple of {width}")
+    } else if bytes > 0 && !view.address().addr().is_multiple_of(alignment) {
+        format!(
             "the view begins at byte {} of buffer {}, at address {:p}, and the alignment is {alignment}",
             view.start,
             view.raw.id(),
             view.address()
-        ));
-    }
-    Ok(())
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidArgument {
+        what: "the element type of a view",
+        value: std::any::type_name::<U>().to_owned(),
+        reason,
+    })
 }
 
 impl<T> Clone for View<'_, T> {

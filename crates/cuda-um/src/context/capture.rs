@@ -12,7 +12,7 @@ mod slot;
 pub(crate) use node::{KernelNode, NamedLaunch, NamedScalar};
 pub(crate) use place::Place;
 pub(crate) use refusal::{BY_HOST, NO_WAIT, accessed_by_host, refuse_host, refused};
-pub(crate) use slot::{Memory, Slot, SlotUse};
+pub(crate) use slot::{Slot, SlotUse};
 
 use crate::context::device::DeviceState;
 use crate::context::event::RawEvent;
@@ -73,7 +73,7 @@ struct Captured {
 
 pub(crate) struct Recorded {
     pub(crate) graph: Owned<cudaGraph_t>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<SlotUse>,
     pub(crate) kernels: Vec<KernelNode>,
     /// The number of fills, copies, and work of other libraries.
     pub(crate) others: usize,
@@ -184,7 +184,8 @@ pub(crate) fn drop_after(value: impl Sized + 'static) {
 pub(crate) fn keep(id: u64, memory: impl FnOnce() -> Box<dyn Any + Send + Sync>) {
     let slot = current().and_then(|capture| capture.slot(id));
     if let Some(slot) = slot {
-        slot.kept.set(Some(memory()));
+        let memory = memory();
+        slot.used.borrow_mut().kept = Some(memory);
     }
 }
 
@@ -311,7 +312,9 @@ impl Capture {
         Ok(Recorded {
             graph: graph?,
             // All other handles of the slots are dropped.
-            slots: slots.filter_map(Rc::into_inner).collect(),
+            slots: (slots.filter_map(Rc::into_inner))
+                .map(|slot| slot.used.into_inner())
+                .collect(),
             kernels: self.kernels.take(),
             others: self.others.get(),
             scalars: self.scalars.take(),
@@ -376,13 +379,13 @@ impl Capture {
 
     fn slot(&self, id: u64) -> Option<Rc<Slot>> {
         let slots = self.slots.borrow();
-        slots.iter().find(|slot| slot.memory.id == id).cloned()
+        slots.iter().find(|slot| slot.is_of(id)).cloned()
     }
 
     /// The slot of the part's memory; a new one for new memory.
     fn slot_of(&self, part: &Part<'_>) -> Rc<Slot> {
         let (mut slots, id) = (self.slots.borrow_mut(), part.memory.id());
-        let known = slots.iter().find(|slot| slot.memory.id == id).cloned();
+        let known = slots.iter().find(|slot| slot.is_of(id)).cloned();
         known.unwrap_or_else(|| {
             let slot = Rc::new(Slot::new(part));
             slots.push(Rc::clone(&slot));

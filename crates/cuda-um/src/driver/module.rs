@@ -27,12 +27,6 @@ calls! {
         of ("kernel {}", name.to_string_lossy());
 
     /// # Safety: the function's module is loaded.
-    unsafe fn function_attribute(ordinal, function: CUfunction, attribute: CUfunction_attribute)
-        -> value: i32
-        => driver.cuFuncGetAttribute(&mut value, attribute, function),
-        of ("attribute {}", attribute.0);
-
-    /// # Safety: the function's module is loaded.
     unsafe fn set_function_attribute(
         ordinal,
         function: CUfunction,
@@ -41,30 +35,17 @@ calls! {
     )
         => driver.cuFuncSetAttribute(function, attribute, value),
         of ("attribute {} = {value}", attribute.0);
-
-    /// The number of blocks of the kernel that one multiprocessor can run at once.
-    /// # Safety: the function's module is loaded.
-    unsafe fn occupancy(ordinal, function: CUfunction, block: i32, shared_bytes: usize)
-        -> blocks: i32
-        => driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            &mut blocks,
-            function,
-            block,
-            shared_bytes,
-        ),
-        of ("blocks of {block} threads");
 }
 
 impl Api {
-    /// Loads a module. The error has the log of the driver's compiler, and the text that `explain` returns; its argument is true if there
-    /// is a log.
+    /// Loads a module. The error has the log of the driver's compiler, and the reason that `explain` returns.
     /// # Safety: `image` points to an image that the driver's loader may read: PTX text with a NUL at its end, or the first byte of a complete
     /// binary image.
     pub(crate) unsafe fn module_load(
         &self,
         ordinal: u32,
         image: *const c_void,
-        explain: impl FnOnce(bool) -> Option<String>,
+        explain: impl FnOnce() -> Option<String>,
     ) -> Result<sys::CUmodule> {
         use sys::CUjit_option_enum as Jit;
         let mut module = std::ptr::null_mut();
@@ -84,11 +65,8 @@ impl Api {
             unsafe { load(&mut module, image, 2, options, values) }
         };
         let subject = || Subject::new(format_args!("module on device {ordinal}"));
-        call.run(On(ordinal), load, subject).map_err(|error| {
-            let log = one_line(&log);
-            let explained = explain(!log.is_empty());
-            error.with_details([log, explained.unwrap_or_default()])
-        })?;
+        call.run(On(ordinal), load, subject)
+            .map_err(|error| error.with_details([one_line(&log), explain().unwrap_or_default()]))?;
         Ok(module)
     }
 
@@ -110,9 +88,14 @@ impl Api {
             let (mut offset, mut bytes) = (0, 0);
             while sizes.len() < MOST_PARAMETERS {
                 // SAFETY: both pointers are valid for one write; the function is guaranteed by the caller.
-                match unsafe { get(function, sizes.len(), &mut offset, &mut bytes) } {
+                let mut ask = || unsafe { get(function, sizes.len(), &mut offset, &mut bytes) };
+                let code = match ask() {
+                    // There is no such parameter, or the call failed: then the next one tells.
+                    CUresult::CUDA_ERROR_INVALID_VALUE => ask(),
+                    code => code,
+                };
+                match code {
                     CUresult::CUDA_SUCCESS => sizes.push(bytes as u32),
-                    // There is no such parameter.
                     CUresult::CUDA_ERROR_INVALID_VALUE => break,
                     code => return code,
                 }

@@ -1,6 +1,6 @@
 //! What a graph and its executable graphs share.
 
-use crate::context::capture::{KernelNode, Memory, NamedScalar, Recorded, SlotUse};
+use crate::context::capture::{KernelNode, NamedScalar, Recorded, SlotUse};
 use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
@@ -10,72 +10,45 @@ use crate::kernel::module::Loaded;
 use crate::resource::allocation::Allocation;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaGraph_t;
-use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{Ordering, fence};
 
 pub(super) struct Contents {
     // Before the memory and the modules that it refers to. Only one thread may use it at a time.
     pub(super) graph: Mutex<Owned<cudaGraph_t>>,
     pub(super) device: Device,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<SlotUse>,
     pub(super) kernels: Vec<KernelNode>,
     pub(super) others: usize,
     pub(super) scalars: Vec<NamedScalar>,
-    /// True while an executable graph has the memory that belongs to the graph.
-    is_taken: AtomicBool,
-}
-
-/// The contents of an executable graph. No other one has the memory that belongs to them: each launch has exclusive access to it.
-pub(super) struct Taken(Arc<Contents>);
-
-/// One piece of memory that the work uses.
-pub(super) struct Slot {
-    pub(super) memory: Memory,
-    pub(super) used: SlotUse,
-    /// The memory, if it belongs to the graph.
-    pub(super) kept: Option<Box<Allocation>>,
 }
 
 impl Contents {
     pub(super) fn of(device: Device, recorded: Recorded) -> Self {
-        let Recorded {
-            graph,
-            slots,
-            kernels,
-            others,
-            scalars,
-        } = recorded;
-        let slots = slots.into_iter().map(|slot| {
-            let kept = slot.kept.into_inner();
-            Slot {
-                memory: slot.memory,
-                used: slot.state.into_inner(),
-                kept: kept.and_then(|kept| kept.downcast::<Allocation>().ok()),
-            }
-        });
         Self {
-            graph: Mutex::new(graph),
+            graph: Mutex::new(recorded.graph),
             device,
-            slots: slots.collect(),
-            kernels,
-            others,
-            scalars,
-            is_taken: AtomicBool::new(false),
+            slots: recorded.slots,
+            kernels: recorded.kernels,
+            others: recorded.others,
+            scalars: recorded.scalars,
         }
     }
 
-    /// Takes the contents for an executable graph, until the result is dropped.
-    pub(super) fn take(self: &Arc<Self>) -> Result<Taken> {
+    /// A handle for an executable graph, which has the memory that belongs to the graph alone: each launch has exclusive access to it. The caller
+    /// holds the lock of `graph`, so that no other thread takes one meanwhile.
+    pub(super) fn take(self: &Arc<Self>) -> Result<Arc<Self>> {
         let has_memory = self.slots.iter().any(|slot| slot.kept.is_some());
-        // Acquire and release: the launches of one executable graph, and their uses of the memory, are before those of the next one.
-        if has_memory && self.is_taken.swap(true, Ordering::AcqRel) {
+        // One handle is that of the graph itself.
+        if has_memory && Arc::strong_count(self) > 1 {
             return Err(Error::Busy {
                 what: "the graph".to_owned(),
                 by: "another executable graph has the buffers that were dropped in the capture: drop it, capture again, or make these buffers before the capture".to_owned(),
             });
         }
-        Ok(Taken(Arc::clone(self)))
+        // The drop of a handle releases: the launches of one executable graph, and their uses of the memory, are before those of the next one.
+        fence(Ordering::Acquire);
+        Ok(Arc::clone(self))
     }
 
     /// The kernels stay loaded until these launches are complete.
@@ -92,81 +65,49 @@ impl Contents {
     }
 }
 
-impl Deref for Taken {
-    type Target = Arc<Contents>;
-
-    fn deref(&self) -> &Arc<Contents> {
-        &self.0
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        self.0.is_taken.store(false, Ordering::Release);
-    }
-}
-
-impl Slot {
+impl SlotUse {
     /// The memory as a part of a launch, if it belongs to the graph.
     pub(super) fn kept_part(&self) -> Option<Part<'_>> {
-        let access = if self.used.writes {
+        let access = if self.writes {
             Access::Write
         } else {
             Access::Read
         };
-        let kept = self.kept.as_ref()?;
-        Some(kept.part_of(self.used.bytes.clone(), access))
+        let kept = self.kept.as_ref()?.downcast_ref::<Allocation>()?;
+        Some(kept.part_of(self.bytes.clone(), access))
     }
 
     /// Selects what a launch got for this memory, and says what is wrong with it.
     pub(super) fn check<'p>(&self, part: &Part<'p>) -> Result<Part<'p>> {
-        let used = &self.used;
-        let (given, needed) = (&part.bytes, &used.bytes);
-        let reason = match given.start <= needed.start && needed.end <= given.end {
-            false => format!(
-                "the graph uses the bytes {}..{} of it: pass a view that has them, or the whole buffer",
-                needed.start, needed.end
-            ),
-            true if used.writes && !part.access.is_write() => {
-                "the graph writes it: pass `&mut buffer` or a `ViewMut`".to_owned()
-            }
-            true => {
-                let access = if used.writes {
-                    part.access
-                } else {
-                    Access::Read
-                };
-                return Ok(Part {
-                    access,
-                    ..part.clone()
-                });
-            }
-        };
-        let access = if part.access.is_write() {
-            "to write"
-        } else {
-            "to read"
-        };
-        Err(Error::InvalidArgument {
-            what: "an argument of a graph's launch",
-            value: format!(
-                "{}, bytes {}..{}, {access}",
-                self.memory.title, given.start, given.end
-            ),
-            reason,
-        })
+        let (given, needed, writes) = (&part.bytes, &self.bytes, self.writes);
+        let may_write = part.access.is_write();
+        if given.start <= needed.start && needed.end <= given.end && (may_write || !writes) {
+            let access = if writes { part.access } else { Access::Read };
+            return Ok(Part {
+                access,
+                ..part.clone()
+            });
+        }
+        let access = if may_write { "to write" } else { "to read" };
+        Err(self.needs(format!(
+            "{}, bytes {}..{}, {access}",
+            self.title, given.start, given.end
+        )))
     }
 
     /// The error of a launch without the memory.
-    #[cold]
     pub(super) fn missing(&self, given: usize) -> Error {
-        let used = &self.used;
-        let (how, bytes) = (if used.writes { "&mut" } else { "&" }, &used.bytes);
+        self.needs(format!("{given} buffers without {}", self.title))
+    }
+
+    #[cold]
+    fn needs(&self, value: String) -> Error {
+        let (how, bytes) = (if self.writes { "&mut " } else { "&" }, &self.bytes);
         Error::InvalidArgument {
             what: "the arguments of a graph's launch",
-            value: format!("{given} buffers without {}", self.memory.title),
+            value,
             reason: format!(
-                "the graph uses its bytes {}..{}: pass `{how} buffer`",
+                "the graph uses its bytes {}..{}: pass `{how}buffer`",
                 bytes.start, bytes.end
             ),
         }

@@ -11,7 +11,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::Result;
-use crate::graph::contents::{Contents, Taken};
+use crate::graph::contents::Contents;
 use crate::kernel::argument::KernelArgs;
 use crate::kernel::launch::elsewhere;
 use crate::sync::outside;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The kernels, and the memory that belongs to the graph, stay until its last launch is complete. A drop does not wait.
 #[doc(alias = "cudaGraphExec_t")]
 pub struct GraphExec {
-    contents: Taken,
+    contents: Arc<Contents>,
     raw: Owned<cudaGraphExec_t>,
     /// The departures of the neighbours of each slot's memory before the last launch.
     departures: Vec<u64>,
@@ -43,12 +43,13 @@ pub struct GraphExec {
 
 impl GraphExec {
     pub(super) fn of(contents: &Arc<Contents>) -> Result<Self> {
-        let taken = contents.take()?;
         let (device, ordinal) = (&contents.device, contents.device.ordinal());
-        let raw = {
+        let (taken, raw) = {
             let graph = contents.graph.lock();
+            let taken = contents.take()?;
             // SAFETY: the graph is live, and the lock keeps other threads off.
-            unsafe { device.api().graph_instantiate(ordinal, graph.raw()) }?
+            let raw = unsafe { device.api().graph_instantiate(ordinal, graph.raw()) }?;
+            (taken, raw)
         };
         // SAFETY: the object is new.
         let raw = unsafe { Owned::new(device.api(), ordinal, raw) };
@@ -70,10 +71,8 @@ impl GraphExec {
     /// Enqueues all work of the graph on a stream, with one call
     /// ([`cudaGraphLaunch`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html)).
     ///
-    /// `buffers` are the buffers that the recorded work uses, as for [`Kernel::launch`](crate::Kernel::launch): `&buffer` (or a
-    /// [`View`](crate::View)) for those that it only reads, `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) for those that it writes. Each must have
-    /// the memory that was recorded, all bytes that the work uses; their order is free (that of the first uses is the fastest). Other buffers, and
-    /// values, are ignored. [`Arguments`](crate::kernel::Arguments) is for more than 16.
+    /// `buffers` are the buffers that the recorded work uses, as for [`Kernel::launch`](crate::Kernel::launch), to read or to write. Each must
+    /// have the memory that was recorded, all bytes that the work uses; their order is free. Other buffers, and values, are ignored.
     ///
     /// # Ordering
     ///
@@ -81,8 +80,8 @@ impl GraphExec {
     /// earlier launches of the same executable graph. Host guards, later work and the drops of the buffers are ordered after it.
     ///
     /// Before it, on the same stream: recorded advice, at the first launch; then one prefetch for the managed memory that may have left the
-    /// graph's device since the last launch (after an access of the host, for example), because a graph that faults is slow. It is left out for
-    /// buffers with advice of the program, and while host guards of the buffer live. A prefetch that was recorded names another place.
+    /// graph's device, or the place of a recorded prefetch, since the last launch. It is left out for buffers with advice of the program, and
+    /// while host guards of the buffer live.
     ///
     /// # Errors
     ///
@@ -160,14 +159,14 @@ impl GraphExec {
     ) -> Result<SmallVec<[Part<'p>; 16]>> {
         let mut parts = SmallVec::new();
         for (slot, order) in contents.slots.iter().zip(&mut self.order) {
-            if slot.used.bytes.is_empty() {
+            if slot.bytes.is_empty() {
                 continue;
             }
             if let Some(kept) = slot.kept_part() {
                 parts.push(kept);
                 continue;
             }
-            let is_it = |part: &Part<'p>| part.memory.id() == slot.memory.id;
+            let is_it = |part: &Part<'p>| part.memory.id() == slot.id;
             let expected = given.get(*order).filter(|part| is_it(part));
             let part = match expected {
                 Some(part) => part,

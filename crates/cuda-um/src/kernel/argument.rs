@@ -1,11 +1,11 @@
 //! The types that a kernel accepts as arguments.
 
-use crate::buffer::any::{Readable, Writable};
+use crate::buffer;
 use crate::buffer::in_place::InPlace;
+use crate::buffer::memory::Memory;
 use crate::buffer::view::{View, ViewMut};
-use crate::context::capture::{self, refused};
 use crate::context::tracker::Access;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::arguments::{Arguments, Kind};
 use crate::scalar::{Role, Scalar};
 use bytemuck::NoUninit;
@@ -55,71 +55,14 @@ pub trait KernelArg: Sized {
         Self: 'a;
 }
 
-/// An argument that a kernel reads as an array of `T`: `&` of any buffer or view, or a [`View`].
-///
-/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
-///
-/// ```
-/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, constant, kernel::{ReadArg, WriteArg}};
-///
-/// /// The caller passes buffers or views of every kind.
-/// fn square(kernel: &Kernel, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
-///     let (input, output) = (input.into_view()?, output.into_view_mut()?);
-///     assert_eq!(input.len(), output.len());
-///     let config = LaunchConfig::linear(input.len(), 256);
-///     // SAFETY: thread i reads element i of the input, if there is one, and writes element i of the output.
-///     unsafe { kernel.launch(stream, config, (input, output, constant(input.len()))) }
-/// }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "a kernel cannot read `{Self}` as an array of `{T}`",
-    note = "pass `&buffer` or a `View` of a buffer of `{T}`"
-)]
-pub trait ReadArg<T>: KernelArg {
-    /// Returns the elements that the kernel reads.
-    ///
-    /// # Errors
-    ///
-    /// A kernel cannot use the argument.
-    fn into_view<'a>(self) -> Result<View<'a, T>>
-    where
-        Self: 'a;
-}
-
-/// An argument that a kernel reads and writes as an array of `T`: `&mut` of any buffer or `ViewMut`, or a [`ViewMut`].
-///
-/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
-#[diagnostic::on_unimplemented(
-    message = "a kernel cannot write `{Self}` as an array of `{T}`",
-    note = "pass `&mut buffer` or a `ViewMut` of a buffer of `{T}`"
-)]
-pub trait WriteArg<T>: KernelArg {
-    /// Returns the elements that the kernel reads and writes.
-    ///
-    /// # Errors
-    ///
-    /// A kernel cannot use the argument.
-    fn into_view_mut<'a>(self) -> Result<ViewMut<'a, T>>
-    where
-        Self: 'a;
-}
-
 /// A tuple of up to 16 [`KernelArg`]s, or a list of them ([`Arguments`]).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of arguments of a kernel",
     note = "the arguments are a tuple of at most 16, such as `(&mut buffer, 1u32)` or `(&mut buffer,)`, or `Arguments`"
 )]
-pub trait KernelArgs: Collect {}
-
-pub(super) use sealed::Collect;
-
-mod sealed {
-    use super::*;
-
-    pub trait Collect {
-        #[doc(hidden)]
-        fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
-    }
+pub trait KernelArgs {
+    #[doc(hidden)]
+    fn collect<R>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R>;
 }
 
 impl<'a> Arguments<'a> {
@@ -132,7 +75,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-impl Collect for Arguments<'_> {
+impl KernelArgs for Arguments<'_> {
     fn collect<R>(mut self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<R>) -> Result<R> {
         match self.error.take() {
             None => launch(&mut self),
@@ -140,27 +83,8 @@ impl Collect for Arguments<'_> {
         }
     }
 }
-impl KernelArgs for Arguments<'_> {}
 
-/// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example.
-///
-/// Numbers, `bool` and arrays need no wrapper.
-///
-/// ```
-/// use bytemuck::{Pod, Zeroable};
-/// use cuda_um::kernel::{Arguments, ByValue};
-///
-/// #[derive(Clone, Copy, Pod, Zeroable)]
-/// #[repr(C)]
-/// struct Layout {
-///     offset: u64,
-///     strides: [u64; 4],
-/// }
-///
-/// let mut arguments = Arguments::new();
-/// arguments.push(ByValue(Layout { offset: 0, strides: [64, 16, 4, 1] }));
-/// assert_eq!(arguments.len(), 1);
-/// ```
+/// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example. Numbers, `bool` and arrays need no wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByValue<T>(pub T);
 
@@ -173,34 +97,11 @@ impl<T: NoUninit> KernelArg for Scalar<T> {
         let kind = match self.role() {
             Role::Plain => Kind::PLAIN,
             Role::Constant => Kind::CONSTANT,
-            Role::Named { capture, index } => {
-                arguments.takes_scalars_of(capture)?;
-                kind_of(capture, index)?
-            }
+            Role::Named { capture, index } => arguments.named(capture, index)?,
         };
         arguments.push_value(&self.value(), kind);
         Ok(())
     }
-}
-
-pub(super) fn of_another_capture() -> Error {
-    refused(
-        "a launch with a named scalar of another capture",
-        "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
-    )
-}
-
-/// What a named scalar is in the capture of this thread.
-#[cold]
-fn kind_of(capture: u64, index: u32) -> Result<Kind> {
-    let Some(current) = capture::current() else {
-        return Ok(Kind::PLAIN);
-    };
-    if current.id() != capture {
-        return Err(of_another_capture());
-    }
-    current.check_scalar(index)?;
-    Ok(Kind::named(index))
 }
 
 /// The kinds of arguments, with what each adds to the list.
@@ -223,8 +124,11 @@ macro_rules! kinds {
 kinds! {
     [T: NoUninit] ByValue<T>: |value, list| list.push_value(&value.0, Kind::PLAIN);
     [T: NoUninit, const N: usize] [T; N]: |values, list| list.push_bytes(bytemuck::cast_slice(&values), Kind::PLAIN);
-    [M: Readable] &M: |memory, list| memory.as_view().pass(list)?;
-    [M: Writable] &mut M: |memory, list| memory.as_view_mut().pass(list)?;
+    [T, K: buffer::kind::Kind] &Memory<T, K>: |memory, list| memory.as_view().pass(list)?;
+    [T, K: buffer::kind::Kind] &mut Memory<T, K>: |memory, list| memory.as_view_mut().pass(list)?;
+    [T] &View<'_, T>: |view, list| (*view).pass(list)?;
+    [T] &ViewMut<'_, T>: |view, list| view.as_view().pass(list)?;
+    [T] &mut ViewMut<'_, T>: |view, list| view.as_view_mut().pass(list)?;
     [T] View<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Read);
     [T] ViewMut<'_, T>: |view, list| list.push_buffer(view.raw, view.bytes(), Access::Write);
     [T] InPlace<'_, T>: |view, list| {
@@ -233,40 +137,10 @@ kinds! {
     };
 }
 
-/// What a kernel reads or writes as an array.
-macro_rules! arrays {
-    ($([$($generics:tt)*] $trait:ident for $of:ty: $into:ident -> $view:ident, |$argument:ident| $value:expr;)*) => {$(
-        impl<$($generics)*> $trait<T> for $of {
-            fn $into<'a>(self) -> Result<$view<'a, T>>
-            where
-                Self: 'a,
-            {
-                let $argument = self;
-                Ok($value)
-            }
-        }
-    )*};
-}
-
-arrays! {
-    [T, M: Readable<Element = T>] ReadArg for &M: into_view -> View, |memory| memory.as_view();
-    [T] ReadArg for View<'_, T>: into_view -> View, |view| view;
-    [T, M: Writable<Element = T>] WriteArg for &mut M: into_view_mut -> ViewMut, |memory| memory.as_view_mut();
-    [T] WriteArg for ViewMut<'_, T>: into_view_mut -> ViewMut, |view| view;
-}
-
 macro_rules! numbers {
-    ($($value:ty)*) => {$(
-        impl KernelArg for $value {
-            #[inline]
-            fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
-            where
-                Self: 'a,
-            {
-                ByValue(self).pass(arguments)
-            }
-        }
-    )*};
+    ($($of:ty)*) => {
+        kinds! { $([] $of: |value, list| list.push_value(&value, Kind::PLAIN);)* }
+    };
 }
 numbers!(bool u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize f32 f64);
 #[cfg(feature = "half")]
@@ -286,7 +160,7 @@ macro_rules! tuples {
 }
 macro_rules! tuple {
     ($($argument:ident)*) => {
-        impl<$($argument: KernelArg),*> Collect for ($($argument,)*) {
+        impl<$($argument: KernelArg),*> KernelArgs for ($($argument,)*) {
             #[allow(non_snake_case, unused_variables, reason = "one variable for each type, and none for no arguments")]
             fn collect<Out>(self, launch: impl FnOnce(&mut Arguments<'_>) -> Result<Out>) -> Result<Out> {
                 let mut arguments = Arguments::new();
@@ -295,7 +169,6 @@ macro_rules! tuple {
                 launch(&mut arguments)
             }
         }
-        impl<$($argument: KernelArg),*> KernelArgs for ($($argument,)*) {}
     };
 }
 tuples!(A B C D E F G H I J K L M N O P);

@@ -1,11 +1,9 @@
 //! The list of a launch's arguments.
 
 use crate::context::capture::{self, KernelNode, NamedLaunch, refused};
-use crate::context::device::Device;
 use crate::context::tracked::{Part, Tracked};
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
-use crate::kernel::argument::of_another_capture;
 use crate::kernel::launch::LaunchConfig;
 use crate::kernel::module::Kernel;
 use crate::resource::allocation::Allocation;
@@ -70,10 +68,10 @@ impl<'a> Arguments<'a> {
         self.push_bytes(bytemuck::bytes_of(value), kind);
     }
 
-    /// Accepts named scalars of one capture, because their numbers are those of the capture.
-    pub(super) fn takes_scalars_of(&mut self, capture: u64) -> Result<()> {
+    /// A named scalar. All of a list are of one capture, because the indices are.
+    pub(super) fn named(&mut self, capture: u64, index: u32) -> Result<Kind> {
         match *self.scalars_of.get_or_insert(capture) == capture {
-            true => Ok(()),
+            true => Ok(Kind(index)),
             false => Err(of_another_capture()),
         }
     }
@@ -82,12 +80,8 @@ impl<'a> Arguments<'a> {
     ///
     /// # Errors
     ///
-    /// A value is neither constant nor has it a name, or the name is one of another capture.
+    /// A value is neither constant nor has it a name, or the name is one of another capture, or of two scalars.
     pub(super) fn captured(&self, kernel: &Kernel, config: LaunchConfig) -> Result<KernelNode> {
-        let current = || capture::current().map(|current| current.id());
-        if self.scalars_of.is_some_and(|id| current() != Some(id)) {
-            return Err(of_another_capture());
-        }
         let mut scalars = Vec::new();
         for (index, parameter) in self.parameters.iter().enumerate() {
             if parameter.kind == Kind::PLAIN {
@@ -101,7 +95,13 @@ impl<'a> Arguments<'a> {
                     "each launch of the graph would take the value of now: pass `constant(value)` if it never changes, or `step.scalar(\"name\", value)`, which `set(\"name\", …)` changes",
                 ));
             }
-            scalars.extend(parameter.kind.scalar().map(|scalar| (index, scalar)));
+            if let Some(scalar) = parameter.kind.scalar() {
+                let current = capture::current().filter(|it| Some(it.id()) == self.scalars_of);
+                current
+                    .ok_or_else(of_another_capture)?
+                    .check_scalar(scalar)?;
+                scalars.push((index, scalar));
+            }
         }
         let named = || NamedLaunch {
             node: std::ptr::null_mut(),
@@ -111,7 +111,6 @@ impl<'a> Arguments<'a> {
             scalars: scalars.clone(),
         };
         Ok(KernelNode {
-            name: Arc::clone(&kernel.name),
             module: Arc::clone(&kernel.module) as Arc<_>,
             named: (!scalars.is_empty()).then(|| Box::new(named())),
         })
@@ -184,27 +183,21 @@ impl<'a> Arguments<'a> {
 
     /// The arguments for the simulator, which compares them with the accesses of the kernel.
     pub(super) fn declared(&self) -> SmallVec<[DeclaredArgument; 16]> {
-        let mut parts = self.parts.iter().map(|part| DeclaredArgument {
-            is_memory: true,
-            may_write: part.access.is_write(),
-            bytes: part.bytes.len(),
+        let mut parts = self.parts.iter();
+        let declared = self.parameters.iter().map(|parameter| {
+            let is_address = parameter.kind == Kind::ADDRESS;
+            let part = is_address.then(|| parts.next()).flatten();
+            part.map_or(DeclaredArgument::VALUE, |part| DeclaredArgument {
+                is_memory: true,
+                may_write: part.access.is_write(),
+                bytes: part.bytes.len(),
+            })
         });
-        let declare = |parameter: &Parameter| match parameter.kind == Kind::ADDRESS {
-            true => parts.next(),
-            false => None,
-        };
-        let declared = self.parameters.iter().map(declare);
-        declared
-            .map(|declared| declared.unwrap_or(DeclaredArgument::VALUE))
-            .collect()
+        declared.collect()
     }
 
     pub(crate) fn parts(&self) -> &[Part<'a>] {
         &self.parts
-    }
-
-    pub(super) fn first_device(&self) -> Option<&'a Device> {
-        self.parts.first().map(|part| part.memory.device())
     }
 
     /// Refuses arguments that do not fit the kernel's parameters.
@@ -214,36 +207,39 @@ impl<'a> Arguments<'a> {
         // Compared one by one: a call of `memcmp` for a few numbers takes longer.
         match sizes.len() == expected.len() && sizes.zip(expected).all(|(a, b)| a == *b) {
             true => Ok(()),
-            false => self.do_not_fit(kernel, expected),
+            false => Err(self.do_not_fit(kernel.to_owned(), expected)),
         }
     }
 
     #[cold]
-    fn do_not_fit(&self, kernel: &str, expected: &[u32]) -> Result<()> {
-        let sizes: Vec<_> = self
-            .parameters
-            .iter()
-            .map(|parameter| parameter.bytes)
-            .collect();
-        let mut pairs = sizes.iter().zip(expected).enumerate();
-        Err(
-            match pairs.find(|(_, (found, expected))| found != expected) {
-                Some((index, (found, expected_bytes))) if sizes.len() == expected.len() => {
-                    Error::ArgumentSize {
-                        kernel: kernel.to_owned(),
-                        index,
-                        expected_bytes: *expected_bytes,
-                        found_bytes: *found,
-                    }
-                }
-                _ => Error::ArgumentCount {
-                    kernel: kernel.to_owned(),
-                    expected_bytes: expected.to_vec(),
-                    found_bytes: sizes,
-                },
-            },
-        )
+    fn do_not_fit(&self, kernel: String, expected: &[u32]) -> Error {
+        let sizes = self.parameters.iter().map(|parameter| parameter.bytes);
+        let found_bytes: Vec<_> = sizes.collect();
+        if found_bytes.len() != expected.len() {
+            return Error::ArgumentCount {
+                kernel,
+                expected_bytes: expected.to_vec(),
+                found_bytes,
+            };
+        }
+        let mut pairs = found_bytes.iter().zip(expected);
+        let index = pairs.position(|(found, expected)| found != expected);
+        let index = index.unwrap_or_default();
+        Error::ArgumentSize {
+            kernel,
+            index,
+            expected_bytes: expected[index],
+            found_bytes: found_bytes[index],
+        }
     }
+}
+
+#[cold]
+fn of_another_capture() -> Error {
+    refused(
+        "a launch with a named scalar of another capture",
+        "each capture has scalars of its own: make one with `Recording::scalar` of this capture",
+    )
 }
 
 struct Parameter {
@@ -263,10 +259,6 @@ impl Kind {
     /// A value that a capture refuses.
     pub(super) const PLAIN: Self = Self(u32::MAX - 1);
     pub(super) const CONSTANT: Self = Self(u32::MAX - 2);
-
-    pub(super) fn named(index: u32) -> Self {
-        Self(index)
-    }
 
     /// The index of the named scalar, if it is one.
     fn scalar(self) -> Option<u32> {

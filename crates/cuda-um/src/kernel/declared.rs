@@ -1,68 +1,75 @@
-//! What the PTX of a module declares, for checks and for the texts of errors.
+//! What the PTX of a module declares, for the texts of errors.
 
 use crate::context::device::Device;
-use crate::error::Result;
-use cuda_um_sys::ptx::{self, Ptx, PtxError};
+use cuda_um_sys::RuntimeVersion;
 
 /// The names that the error of a missing kernel lists.
 const NAMES: usize = 16;
 
-/// What the PTX of a module declares; nothing for a binary image, and for text that the reader does not understand.
-pub(crate) struct Declared(Result<Ptx, Option<PtxError>>);
+/// The first word after a directive.
+fn after<'t>(ptx: &'t str, directive: &str) -> Option<&'t str> {
+    let mut words = ptx.split_whitespace();
+    words.find(|word| *word == directive)?;
+    words.next()
+}
 
-impl Declared {
-    pub(crate) const NOTHING: Self = Self(Err(None));
-
-    pub(crate) fn read(ptx: &str) -> Self {
-        Self(ptx::parse(ptx).map_err(Some))
+/// The reason for which the driver refuses PTX for the device, as far as the declarations tell it.
+pub(super) fn refusal(ptx: &str, device: &Device) -> Option<String> {
+    let version = after(ptx, ".version").and_then(|version| {
+        let (major, minor) = version.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    let Some((isa_major, isa_minor)) = version else {
+        return Some("not PTX: no `.version` with a number".to_owned());
+    };
+    if let Ok(driver) = device.runtime().driver_version()
+        && let Some((major, minor)) = newest_isa(driver)
+        && (isa_major, isa_minor) > (major, minor)
+    {
+        return Some(format!(
+            "the PTX has version {isa_major}.{isa_minor}, and the driver (CUDA {driver}) compiles versions up to \
+             {major}.{minor}: update the driver, or compile for an older version"
+        ));
     }
+    let target = after(ptx, ".target")?.trim_end_matches(',');
+    let digits = target.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
+    let (major, minor) = device.capabilities().compute_capability;
+    (digits.parse::<u32>().ok()? > major * 10 + minor).then(|| {
+        format!(
+            "the PTX has the target sm_{digits}, and device {} ({}) is sm_{major}{minor}: compile for sm_{major}{minor} or older",
+            device.ordinal(),
+            device.name()
+        )
+    })
+}
 
-    pub(crate) fn parameters(&self, kernel: &str) -> Option<Vec<u32>> {
-        let entries = &self.0.as_ref().ok()?.entries;
-        let entry = entries.iter().find(|entry| entry.name == kernel)?;
-        let sizes = entry.parameters.iter();
-        sizes.map(|bytes| u32::try_from(*bytes).ok()).collect()
-    }
+/// The newest version of PTX that a driver for this version of CUDA compiles; `None` before CUDA 11.8, and for versions of CUDA that are
+/// newer than this crate.
+fn newest_isa(driver: RuntimeVersion) -> Option<(u32, u32)> {
+    Some(match (driver.major, driver.minor) {
+        (11, 8) => (7, 8),
+        (12, minor @ 0..=5) => (8, minor),
+        (12, 6) => (8, 5),
+        (12, minor @ 7..=9) => (8, minor - 1),
+        // Each version since 13.0 has raised it by one.
+        (13, minor @ 0..=5) => (9, minor),
+        _ => return None,
+    })
+}
 
-    /// The reason for which the driver refuses the module for the device, as far as the declarations tell it. The compiler's log says
-    /// more about text than the reader here.
-    pub(crate) fn refusal(&self, device: &Device, has_log: bool) -> Option<String> {
-        let ptx = match &self.0 {
-            Ok(ptx) => ptx,
-            Err(error) => return error.as_ref().filter(|_| !has_log).map(PtxError::to_string),
-        };
-        let (isa_major, isa_minor) = ptx.version;
-        if let Ok(driver) = device.runtime().driver_version()
-            && let Some((major, minor)) = ptx::newest_isa(driver)
-            && ptx.version > (major, minor)
-        {
-            return Some(format!(
-                "the PTX has version {isa_major}.{isa_minor}, and the driver (CUDA {driver}) compiles versions up to \
-                 {major}.{minor}: update the driver, or compile for an older version"
-            ));
-        }
-        let (major, minor) = device.capabilities().compute_capability;
-        (ptx.target > major * 10 + minor).then(|| {
-            format!(
-                "the PTX has the target sm_{}, and device {} ({}) is sm_{major}{minor}: compile for sm_{major}{minor} or older",
-                ptx.target,
-                device.ordinal(),
-                device.name()
-            )
-        })
-    }
-
-    /// The kernels of the module, for the error of a name that is not among them.
-    pub(crate) fn kernels(&self) -> Option<String> {
-        let entries = &self.0.as_ref().ok()?.entries;
-        let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        Some(match (names.len(), names.len().saturating_sub(NAMES)) {
-            (0, _) => "the module has no kernels".to_owned(),
-            (_, 0) => format!("the module has {}", names.join(", ")),
-            (_, more) => format!(
-                "the module has {} and {more} more",
-                names[..NAMES].join(", ")
-            ),
-        })
+/// The kernels of PTX, for the error of a name that is not among them.
+pub(super) fn kernels(ptx: &str) -> String {
+    let names = ptx.split(".entry").skip(1).filter_map(|rest| {
+        let is_of_name = |c: char| c.is_alphanumeric() || "_$%".contains(c);
+        rest.trim_start().split(|c| !is_of_name(c)).next()
+    });
+    let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+    match (names.len(), names.len().saturating_sub(NAMES)) {
+        (0, _) => "the module has no kernels".to_owned(),
+        (_, 0) => format!("the module has {}", names.join(", ")),
+        (_, more) => format!(
+            "the module has {} and {more} more",
+            names[..NAMES].join(", ")
+        ),
     }
 }

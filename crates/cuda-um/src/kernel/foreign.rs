@@ -6,7 +6,7 @@ use crate::context::tracked::Part;
 use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
 use cuda_um_sys::cudaStream_t;
-use std::ffi::c_void;
+use std::cell::LazyCell;
 use std::fmt;
 
 /// The stream and the addresses for work of another library: the argument of the closure of [`Stream::enqueue_foreign`].
@@ -27,23 +27,14 @@ impl ForeignWork<'_> {
     /// # Panics
     ///
     /// If there are not as many buffers.
-    pub fn address(&self, index: usize) -> *mut c_void {
+    pub fn pointer<T>(&self, index: usize) -> *mut T {
         match self.parts.get(index) {
-            Some(part) => part.kernel_address(),
+            Some(part) => part.kernel_address().cast(),
             None => panic!(
                 "the uses have {} buffers, and the index {index} is beyond the last one",
                 self.parts.len()
             ),
         }
-    }
-
-    /// Does the same as [`address`](Self::address), for the type of the elements.
-    ///
-    /// # Panics
-    ///
-    /// If there are not as many buffers.
-    pub fn pointer<T>(&self, index: usize) -> *mut T {
-        self.address(index).cast()
     }
 }
 
@@ -59,9 +50,8 @@ impl fmt::Debug for ForeignWork<'_> {
 impl Stream {
     /// Enqueues work of another library on this stream: a cuBLAS call, a kernel of cudarc. The library orders and tracks it like a launch.
     ///
-    /// `uses` is a tuple of the buffers that the work uses, as for a launch: `&buffer` or a [`View`](crate::View) to read,
-    /// `&mut buffer` or a [`ViewMut`](crate::ViewMut) to read and write. `work` gets the stream and the addresses, and enqueues. Its result
-    /// is returned.
+    /// `uses` are the buffers that the work uses, as for a [launch](crate::Kernel::launch). `work` gets the stream and the addresses, and
+    /// enqueues. Its result is returned.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -88,10 +78,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// `work` is not called after an error: [`Error::ReadOnly`](crate::Error::ReadOnly) for a write to a read-only import;
-    /// [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch); [`Error::Busy`](crate::Error::Busy) on a device without concurrent managed
-    /// access while host guards of managed memory live; and the errors of `cudaStreamWaitEvent`. On a device without concurrent managed access, host guards of
-    /// managed memory that `work` requests are [`Error::Busy`](crate::Error::Busy).
+    /// `work` is not called after an error: [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch),
+    /// and the errors of `cudaStreamWaitEvent`. On a device without concurrent managed access it is [`Error::Busy`](crate::Error::Busy) while
+    /// host guards of managed memory live, and so are guards that `work` requests.
     ///
     /// # Safety
     ///
@@ -107,15 +96,8 @@ impl Stream {
         work: impl FnOnce(&ForeignWork<'_>) -> R,
     ) -> Result<R> {
         uses.collect(|uses| {
-            let owned;
-            let device = match uses.first_device() {
-                Some(device) => device,
-                None => {
-                    owned = self.device();
-                    &owned
-                }
-            };
-            let parts = uses.parts();
+            let (parts, own) = (uses.parts(), LazyCell::new(|| self.device()));
+            let device = parts.first().map_or_else(|| &*own, Part::device);
             self.submit(&Op::new(What::Foreign, device, parts), |stream| {
                 let api = self.inner().api();
                 api.run_foreign(|| work(&ForeignWork { stream, parts }))

@@ -46,10 +46,9 @@ impl LaunchConfig {
 impl Kernel {
     /// Enqueues the kernel on a stream ([`cuLaunchKernel`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html)).
     ///
-    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::kernel::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only reads the buffer,
-    /// `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values: numbers, `bool`, arrays, other plain old data as
-    /// [`ByValue`](crate::kernel::ByValue). [`Arguments`] is for kernels whose parameters are known only at run time. In a capture each value is a
-    /// [`constant`](crate::constant), or has a name ([`Recording::scalar`](crate::graph::Recording::scalar)).
+    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::kernel::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only
+    /// reads the buffer, `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values. [`Arguments`] is for kernels whose
+    /// parameters are known only at run time.
     ///
     /// # Ordering
     ///
@@ -58,8 +57,8 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters. Those of a binary
-    ///   image ([`Module::load_image`](crate::Module::load_image)) are known from CUDA 12.4 on (`cuFuncGetParamInfo`).
+    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters, which the driver tells
+    ///   from CUDA 12.4 on (`cuFuncGetParamInfo`).
     /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`enable_peer_access`](crate::Devices::enable_peer_access).
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.

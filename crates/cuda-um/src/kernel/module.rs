@@ -5,7 +5,7 @@ use crate::context::device::Device;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use crate::kernel::declared::Declared;
+use crate::kernel::declared;
 use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
 use std::fmt;
@@ -21,7 +21,6 @@ use std::sync::Arc;
 /// let module = Module::load(&device, include_str!("../../tests/support/add.ptx"))?;
 /// let kernel = module.kernel("add")?;
 /// kernel.allow_shared_bytes(64 << 10)?;
-/// println!("{} blocks of 256 threads at once", kernel.resident_blocks(256, 64 << 10)?);
 ///
 /// let cubin = std::fs::read("add.cubin").expect("a file of nvcc");
 /// // SAFETY: the file is native code that nvcc made.
@@ -49,7 +48,8 @@ pub struct Kernel {
 pub(crate) struct Loaded {
     pub(crate) device: Device,
     raw: Owned<sys::CUmodule>,
-    declared: Declared,
+    /// The kernels, in words, if it was loaded from PTX.
+    kernels: Option<String>,
     pub(crate) in_flight: InFlight,
 }
 
@@ -61,26 +61,11 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// The resources and limits of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KernelAttributes {
-    /// The largest number of threads of a block, given the registers of the kernel.
-    pub max_threads_per_block: u32,
-    /// Shared memory that the source declares, in bytes.
-    pub static_shared_bytes: u32,
-    /// Local memory of each thread, in bytes.
-    pub local_bytes: u32,
-    /// The number of registers of each thread.
-    pub registers: u32,
-}
-
 impl Module {
     /// Loads PTX, which the driver compiles for the device
     /// ([`cuModuleLoadDataEx`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html)). The call uses no stream.
     ///
-    /// The text must be trusted: each launch promises the behaviour of a kernel, but the driver's compiler reads the text here. That
-    /// compiler expects the output of nvcc and other compilers; do not load text from untrusted sources.
+    /// The text must be trusted: the driver's compiler reads it, and expects the output of compilers.
     ///
     /// # Errors
     ///
@@ -104,7 +89,7 @@ impl Module {
         }
         // SAFETY: the text ends with a NUL, and the driver reads it only during the call; it does not begin like an image, so the driver
         // compiles it as PTX.
-        unsafe { Self::load_at(device, text.as_ptr().cast(), Declared::read(ptx)) }
+        unsafe { Self::load_at(device, text.as_ptr().cast(), Some(ptx)) }
     }
 
     /// Loads a binary image: a cubin or a fat binary. The call uses no stream.
@@ -119,14 +104,14 @@ impl Module {
     #[doc(alias = "cuModuleLoadData")]
     pub unsafe fn load_image(device: &Device, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller's promise.
-        unsafe { Self::load_at(device, image.as_ptr().cast(), Declared::NOTHING) }
+        unsafe { Self::load_at(device, image.as_ptr().cast(), None) }
     }
 
     /// # Safety
     ///
     /// `image` is a text with a NUL at its end, or a complete image.
-    unsafe fn load_at(device: &Device, image: *const c_void, declared: Declared) -> Result<Self> {
-        let explain = |has_log| declared.refusal(device, has_log);
+    unsafe fn load_at(device: &Device, image: *const c_void, ptx: Option<&str>) -> Result<Self> {
+        let explain = || declared::refusal(ptx?, device);
         // SAFETY: the caller's promise.
         let raw = unsafe { device.api().module_load(device.ordinal(), image, explain) }?;
         // SAFETY: the module is new, and `Loaded` waits for the launches of its kernels.
@@ -135,7 +120,7 @@ impl Module {
             inner: Arc::new(Loaded {
                 device: device.clone(),
                 raw,
-                declared,
+                kernels: ptx.map(declared::kernels),
                 in_flight: InFlight::default(),
             }),
         })
@@ -154,22 +139,17 @@ impl Module {
             value: format!("{name:?}"),
             reason: "it has a NUL in it".to_owned(),
         })?;
-        let (device, declared) = (&self.inner.device, &self.inner.declared);
-        let (api, ordinal) = (device.api(), device.ordinal());
+        let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: the module is loaded.
         let function = unsafe { api.module_function(ordinal, self.inner.raw.raw(), &text) }
             .map_err(|error| match &error {
                 Error::Call {
                     code: NOT_FOUND, ..
-                } => error.with_details(declared.kernels()),
+                } => error.with_details(self.inner.kernels.clone()),
                 _ => error,
             })?;
-        let parameters = match declared.parameters(name) {
-            // Preferred, because the driver's list has no end of its own: an error ends it.
-            Some(sizes) => Some(sizes),
-            // SAFETY: as above.
-            None => unsafe { api.function_parameters(ordinal, function, &text) }?,
-        };
+        // SAFETY: as above.
+        let parameters = unsafe { api.function_parameters(ordinal, function, &text) }?;
         Ok(Kernel {
             module: Arc::clone(&self.inner),
             function: Function(function),
@@ -195,30 +175,9 @@ impl Kernel {
         &self.module.device
     }
 
-    /// Returns the kernel's resources and limits.
-    ///
-    /// # Errors
-    ///
-    /// The errors of `cuFuncGetAttribute`.
-    #[doc(alias = "cuFuncGetAttribute")]
-    pub fn attributes(&self) -> Result<KernelAttributes> {
-        use sys::CUfunction_attribute_enum as Attribute;
-        let device = self.device();
-        let get = |attribute| {
-            // SAFETY: the function's module is loaded.
-            let value = unsafe {
-                device
-                    .api()
-                    .function_attribute(device.ordinal(), self.function.0, attribute)
-            }?;
-            Ok::<_, Error>(u32::try_from(value).unwrap_or(0))
-        };
-        Ok(KernelAttributes {
-            max_threads_per_block: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-            static_shared_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-            local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
-            registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
-        })
+    /// Returns the driver's handle, which is valid while a clone of the kernel or its module lives.
+    pub fn as_raw(&self) -> sys::CUfunction {
+        self.function.0
     }
 
     /// Allows launches with more dynamic shared memory than the default limit, up to `bytes` bytes.
@@ -249,28 +208,6 @@ impl Kernel {
                 bytes as i32,
             )
         }
-    }
-
-    /// Returns the number of blocks of this size that run on one multiprocessor at the same time.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] and [`Error::LimitExceeded`] for a block that the device cannot run, and the errors of
-    /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
-    #[doc(alias = "cuOccupancyMaxActiveBlocksPerMultiprocessor")]
-    pub fn resident_blocks(&self, threads_per_block: u32, shared_bytes: usize) -> Result<u32> {
-        let device = self.device();
-        device
-            .capabilities()
-            .check_block(u64::from(threads_per_block), shared_bytes as u64)?;
-        let threads = i32::try_from(threads_per_block).unwrap_or(i32::MAX);
-        // SAFETY: the function's module is loaded.
-        let blocks = unsafe {
-            device
-                .api()
-                .occupancy(device.ordinal(), self.function.0, threads, shared_bytes)
-        }?;
-        Ok(u32::try_from(blocks).unwrap_or(0))
     }
 }
 

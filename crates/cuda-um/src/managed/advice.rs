@@ -9,6 +9,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
+use crate::managed::prefetch::not_managed;
 use crate::resource::allocation::Allocation;
 use std::ops::Range;
 
@@ -16,31 +17,33 @@ use std::ops::Range;
 const NEEDS: &str = "memory of cudaMallocManaged, as UnifiedBuffer::new and Pool have it (memory of a DriverPool takes prefetches)";
 
 impl<T> View<'_, T> {
+    fn check_advice(&self, advice: Advice) -> Result<()> {
+        let raw = self.raw;
+        match advice {
+            Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location)
+                if location.is_numa() =>
+            {
+                Err(Error::InvalidArgument {
+                    what: "the location of accessed-by advice",
+                    value: location.to_string(),
+                    reason: "it is a processor: the host or a device".to_owned(),
+                })
+            }
+            _ if !raw.migrates() && raw.bytes() > 0 => {
+                Err(not_managed(*self, format_args!("{advice:?} for")))
+            }
+            _ => {
+                let (_, location) = advice.to_sys();
+                let runtime = raw.device().runtime();
+                runtime.check_migration_to(location, "advice")
+            }
+        }
+    }
+
     pub(super) fn advise_or_refuse(&self, advice: Advice) -> Result<()> {
+        self.check_advice(advice)?;
         let (raw, bytes) = (self.raw, self.bytes());
-        let device = raw.device();
-        if let Advice::SetAccessedBy(location) | Advice::UnsetAccessedBy(location) = advice
-            && location.is_numa()
-        {
-            return Err(Error::InvalidArgument {
-                what: "the location of accessed-by advice",
-                value: location.to_string(),
-                reason: "it is a processor: the host or a device".to_owned(),
-            });
-        }
-        if !raw.migrates() && raw.bytes() > 0 {
-            return Err(Error::NotSupported {
-                what: format!("{advice:?} for {}", raw.title()),
-                needs: "managed memory".to_owned(),
-                have: self.kind_in_words(),
-            });
-        }
-        let (number, location) = advice.to_sys();
-        device.runtime().check_migration_to(location, "advice")?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if capture::advise(&self.part(Access::Move), advice) {
+        if bytes.is_empty() || capture::advise(&self.part(Access::Move), advice) {
             return Ok(());
         }
         if advice == Advice::SetReadMostly {
@@ -49,33 +52,23 @@ impl<T> View<'_, T> {
                 used.wait()?;
             }
         }
-        let addresses = raw.address_range(&bytes);
+        let (device, addresses) = (raw.device(), raw.address_range(&bytes));
         // Record the advice before the call: a call that fails half-way must be undone as well.
+        let (number, location) = advice.to_sys();
         raw.track_advice(&addresses, number, location);
-        let is_whole = bytes.len() == raw.bytes();
         let part = [self.part(Access::Move)];
-        let advised =
-            Op::new(What::Advise(advice), device, &part).run(("cudaMemAdvise", true), || {
-                // SAFETY: the range was checked, and is within this buffer's live managed memory.
-                unsafe {
-                    device
-                        .api()
-                        .advise(device.ordinal(), addresses, number, location)
-                }
-            });
-        let pages = &raw.pages;
-        match advised {
-            Err(Error::NotSupported { what, have, .. })
-                if raw.traits().can_give || raw.traits().is_imported =>
-            {
-                return Err(Error::NotSupported {
-                    what,
-                    needs: NEEDS.to_owned(),
-                    have,
-                });
-            }
-            advised => advised?,
+        let op = Op::new(What::Advise(advice), device, &part);
+        let mut advised = op.run(("cudaMemAdvise", true), || {
+            // SAFETY: the range was checked, and is within this buffer's live managed memory.
+            unsafe { device.advise_addresses(addresses, advice) }
+        });
+        if let Err(Error::NotSupported { needs, .. }) = &mut advised
+            && (raw.traits().can_give || raw.traits().is_imported)
+        {
+            *needs = NEEDS.to_owned();
         }
+        advised?;
+        let (pages, is_whole) = (&raw.pages, bytes.len() == raw.bytes());
         match advice {
             Advice::SetReadMostly if is_whole => pages.set_read_mostly(true),
             Advice::SetReadMostly => {}

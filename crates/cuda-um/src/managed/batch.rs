@@ -4,6 +4,7 @@
 #[cfg(all(test, not(cuda_um_loom)))]
 mod properties;
 
+use crate::buffer::array::ReadArg;
 use crate::buffer::unified::UnifiedBuffer;
 use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
@@ -11,7 +12,6 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::kernel::argument::ReadArg;
 use crate::managed::hint::HintOutcome;
 use crate::managed::prefetch::{check_migrates, check_places};
 use crate::resource::allocation::Allocation;
@@ -62,8 +62,7 @@ impl<'a> PrefetchBatch<'a> {
         Self::default()
     }
 
-    /// Adds a buffer or a view: all that a kernel can read. Memory that does not migrate, and an argument that a kernel
-    /// cannot read as `T`, are [skipped](Self::skipped).
+    /// Adds what a kernel can read: a buffer or a view. Other memory than that which migrates is [skipped](Self::skipped).
     pub fn add<T: 'static>(&mut self, buffer: impl ReadArg<T> + 'a) -> &mut Self {
         let added = buffer.into_view().and_then(|view| {
             check_migrates(view)?;
@@ -77,7 +76,7 @@ impl<'a> PrefetchBatch<'a> {
         self
     }
 
-    /// The buffers that were added and are not prefetched: the index of each, and the reason.
+    /// The index of each buffer that was added and is not prefetched, and the reason.
     pub fn skipped(&self) -> &[(usize, Error)] {
         &self.skipped
     }
@@ -108,29 +107,12 @@ impl<'a> PrefetchBatch<'a> {
         self.parts.is_empty()
     }
 
-    /// Does the same as [`prefetch_on`](Self::prefetch_on), on the library's stream of the first buffer's device.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`prefetch_on`](Self::prefetch_on).
-    #[doc(alias = "cudaMemPrefetchBatchAsync")]
-    pub fn prefetch(&self, location: impl Into<Location>) -> Result<Prefetched> {
-        match self.parts.first() {
-            Some(first) => self.prefetch_on(location, first.device().own_stream()?),
-            None => Ok(Prefetched {
-                calls: 0,
-                outcome: HintOutcome::Applied,
-            }),
-        }
-    }
-
     /// Prefetches all ranges to a location, on a stream
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
-    /// Ranges of one allocation are joined if they touch or overlap after they were rounded outwards to pages of the host. If several joined
-    /// ranges remain, a runtime that has `cudaMemPrefetchBatchAsync` (CUDA 13.0 and newer) prefetches them in one call. Buffers that are known to be
-    /// at the location are left out; if all are, the prefetch is elided and makes no call. If one of the devices cannot prefetch, the outcome is
-    /// [`HintOutcome::NotApplied`].
+    /// Ranges of one allocation are joined if they touch or overlap in pages of the host; CUDA 13.0 and newer prefetch what remains in one call.
+    /// Buffers that are known to be at the location are left out; if all are, the prefetch is elided and makes no call. If one of the devices
+    /// cannot prefetch, the outcome is [`HintOutcome::NotApplied`].
     ///
     /// # Ordering
     ///

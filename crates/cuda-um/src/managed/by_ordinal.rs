@@ -123,11 +123,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
 macro_rules! hints_by_ordinal {
     ([$($generics:tt)*] $storage:ty, |$this:ident| $owner:expr) => {
         impl<$($generics)*> $storage {
-            /// Migrates the buffer to a device, or to the buffer's own device for `None`, on the library's stream of the buffer's device.
-            ///
-            /// # Ordering
-            ///
-            /// Enqueued after earlier work on the buffer.
+            /// Migrates the buffer to a device (its own one for `None`), on the library's stream of its device, after earlier work on it.
             ///
             /// # Errors
             ///

@@ -5,8 +5,7 @@ use std::fmt;
 
 /// The outcome of advice or of a prefetch.
 ///
-/// Neither changes the results of a program, so code that is tuned for a new GPU also runs on an old one. If the memory cannot migrate,
-/// the outcome is [`HintOutcome::NotApplied`] with the reason, and not an error. [`HintOutcome::require`] makes it an error.
+/// Neither changes the results of a program, so memory that cannot migrate is no error: [`HintOutcome::require`] makes it one.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;

@@ -28,8 +28,7 @@ macro_rules! hints {
             /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). CUDA rounds the range
             /// outwards to whole pages.
             ///
-            /// If the whole buffer is known to be at the location, the prefetch is elided and makes no CUDA call (see
-            /// [`residency`](Self::residency)).
+            /// If the whole buffer is [known](Self::residency) to be there, the prefetch is elided and makes no CUDA call.
             ///
             /// # Ordering
             ///
@@ -39,8 +38,8 @@ macro_rules! hints {
             /// # Errors
             ///
             /// [`Error::NoSuchDevice`], [`Error::RuntimeMismatch`], and the errors of `cudaMemPrefetchAsync`. The outcome is
-            /// [`HintOutcome::NotApplied`], which is no error, for memory that does not migrate, if a device of the stream, the buffer or
-            /// the location has no concurrent managed access, or if the runtime is too old for the location.
+            /// [`HintOutcome::NotApplied`] for memory that does not migrate, if a device of the stream, the buffer or the location has no
+            /// concurrent managed access, or if the runtime is too old for the location.
             #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_on(
                 &self,
@@ -56,16 +55,15 @@ macro_rules! hints {
             ///
             /// # Ordering
             ///
-            /// Takes effect before this returns, on no stream: work that runs meanwhile may or may not see it. It does not change the
-            /// contents. [`Advice::SetReadMostly`] first waits for work that writes or moves the buffer, because a write would end the
-            /// duplicates.
+            /// Takes effect before this returns, on no stream: work that runs meanwhile may or may not see it. [`Advice::SetReadMostly`] first
+            /// waits for work that writes or moves the buffer, because a write would end the duplicates.
             ///
             /// # Errors
             ///
             /// [`Error::NoSuchDevice`], [`Error::InvalidArgument`] for NUMA nodes with `SetAccessedBy`, and the errors of `cudaMemAdvise`.
-            /// The outcome is [`HintOutcome::NotApplied`], which is no error, for memory that is not managed or that a pool of the driver
-            /// has ([`DriverPool`](crate::resource::DriverPool)), for a device without concurrent managed access, or if the runtime is too
-            /// old for the location.
+            /// The outcome is [`HintOutcome::NotApplied`] for memory that is not managed or that a
+            /// [`DriverPool`](crate::resource::DriverPool) has, for a device without concurrent managed access, or if the runtime is too old
+            /// for the location.
             #[doc(alias = "cudaMemAdvise")]
             pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
                 HintOutcome::of(self.as_view().advise_or_refuse(advice))
@@ -73,11 +71,9 @@ macro_rules! hints {
 
             /// Returns the location of all pages after all enqueued work, if it is known, and is one. Memory that does not migrate has one.
             ///
-            /// The library keeps one location for all pages of a buffer, by its own calls, and leaves out prefetches that would move
-            /// nothing. Nothing is known of buffers that share a block of 2 MiB with others, and of any buffer of a device once
-            /// [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there, because its memory may be evicted. With CUDA
-            /// 13.4 and newer this first waits for the work that moves the buffer, then asks the driver (`cudaMemGetLocationInfo`, which
-            /// checks some pages of each block of 2 MiB).
+            /// The library knows it from its own calls, but not of buffers that share a block of 2 MiB with others, and of any buffer of a
+            /// device once [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there. With CUDA 13.4 and newer this first
+            /// waits for the work that moves the buffer, then asks the driver, which checks some pages of each block of 2 MiB.
             ///
             /// ```
             /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;

@@ -7,6 +7,7 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::batch::prefetch;
+use std::fmt::Display;
 
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
@@ -27,11 +28,15 @@ pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
     if view.raw.migrates() || view.raw.bytes() == 0 {
         return Ok(());
     }
-    Err(Error::NotSupported {
-        what: format!("a prefetch of {}", view.raw.title()),
+    Err(not_managed(view, "a prefetch of"))
+}
+
+pub(super) fn not_managed<T>(view: View<'_, T>, call: impl Display) -> Error {
+    Error::NotSupported {
+        what: format!("{call} {}", view.raw.title()),
         needs: "managed memory".to_owned(),
         have: view.kind_in_words(),
-    })
+    }
 }
 
 /// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.

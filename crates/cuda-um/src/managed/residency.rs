@@ -6,6 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
+use crate::managed::prefetch::not_managed;
 use crate::resource::location::BLOCK;
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
@@ -97,13 +98,6 @@ impl<T> UnifiedBuffer<T> {
     /// system memory; and the errors of `cudaMemRangeGetAttribute`.
     #[doc(alias = "cudaMemRangeGetAttribute")]
     pub fn range_attributes(&self) -> Result<RangeAttributes> {
-        if !self.raw.is_managed() && !self.is_empty() {
-            return Err(Error::NotSupported {
-                what: format!("range attributes of {}", self.raw.title()),
-                needs: "managed memory".to_owned(),
-                have: self.placement().to_string(),
-            });
-        }
         if self.is_empty() {
             return Err(Error::InvalidArgument {
                 what: "the length",
@@ -111,38 +105,35 @@ impl<T> UnifiedBuffer<T> {
                 reason: "no pages hold an empty buffer".to_owned(),
             });
         }
+        if !self.raw.is_managed() {
+            return Err(not_managed(self.as_view(), "range attributes of"));
+        }
+        let version = self.device().api().version();
+        let tells_nodes = (version.major, version.minor) >= (12, 2);
         let bytes = 0..self.size_bytes();
         let one = |attribute| self.attribute(&bytes, attribute, 1).map(|values| values[0]);
-        let devices = self.device().runtime().device_count()?;
-        let accessed_by = self.attribute(
-            &bytes,
-            Attribute::cudaMemRangeAttributeAccessedBy,
-            devices + 1,
-        )?;
-        // CUDA 12.2 and newer have attributes that distinguish NUMA nodes.
-        let location = |ordinal, kind, id| match self.device().api().version() {
-            version if (version.major, version.minor) < (12, 2) => {
-                Ok(Location::from_ordinal(one(ordinal)?))
-            }
-            _ => Ok::<_, Error>(Location::from_sys(one(kind)? as u32, one(id)?)),
+        let location = |[ordinal, kind, id]: [Attribute; 3]| match tells_nodes {
+            true => Ok(Location::from_sys(one(kind)? as u32, one(id)?)),
+            false => one(ordinal).map(Location::from_ordinal),
         };
+        let most = self.device().runtime().device_count()? + 1;
+        let accessed_by = Attribute::cudaMemRangeAttributeAccessedBy;
+        let accessed_by = self.attribute(&bytes, accessed_by, most)?;
         Ok(RangeAttributes {
             read_mostly: one(Attribute::cudaMemRangeAttributeReadMostly)? != 0,
-            preferred_location: location(
+            preferred_location: location([
                 Attribute::cudaMemRangeAttributePreferredLocation,
                 Attribute::cudaMemRangeAttributePreferredLocationType,
                 Attribute::cudaMemRangeAttributePreferredLocationId,
-            )?,
-            accessed_by: accessed_by
-                .into_iter()
-                .filter(|&ordinal| ordinal != NO_DEVICE)
+            ])?,
+            accessed_by: (accessed_by.into_iter())
                 .filter_map(Location::from_ordinal)
                 .collect(),
-            last_prefetch: location(
+            last_prefetch: location([
                 Attribute::cudaMemRangeAttributeLastPrefetchLocation,
                 Attribute::cudaMemRangeAttributeLastPrefetchLocationType,
                 Attribute::cudaMemRangeAttributeLastPrefetchLocationId,
-            )?,
+            ])?,
         })
     }
 
@@ -154,8 +145,7 @@ impl<T> UnifiedBuffer<T> {
     ) -> Result<Vec<i32>> {
         let mut values = vec![NO_DEVICE; count];
         let (device, addresses) = (self.device(), self.raw.address_range(bytes));
-        // SAFETY: the range was checked, and is within this buffer's managed memory. Accessed-by takes any number of values, the other
-        // attributes take one.
+        // SAFETY: the range is within this buffer's managed memory. Accessed-by takes any number of values, the other attributes take one.
         unsafe {
             device
                 .api()

@@ -13,7 +13,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::label::{Label, Name, Title};
+use crate::label::{Label, Title};
 use crate::resource::block::{Address, Block};
 use crate::resource::existing::Existing;
 use crate::resource::id;
@@ -51,7 +51,7 @@ pub struct Allocation {
     /// The decision that led to the memory of a unified buffer.
     pub(crate) chosen: Option<Chosen>,
     label: Option<Label>,
-    name: Option<Name>,
+    name: Option<Arc<str>>,
 }
 
 impl Deref for Allocation {
@@ -155,13 +155,13 @@ impl Allocation {
     }
 
     /// Sets the name.
-    pub(crate) fn set_name(&mut self, name: Name) {
+    pub(crate) fn set_name(&mut self, name: Arc<str>) {
         self.name = Some(name);
         self.tell(What::Name);
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_ref().map(Name::as_str)
+        self.name.as_deref()
     }
 
     #[inline]

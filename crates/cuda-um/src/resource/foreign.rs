@@ -21,7 +21,6 @@ pub(crate) struct Foreign {
     /// The alignment of the elements.
     pub(crate) alignment: usize,
     pub(crate) kind: MemoryKind,
-    pub(crate) is_read_only: bool,
 }
 
 impl Foreign {
@@ -57,9 +56,7 @@ impl Foreign {
             drop(owner);
             Ok(None)
         });
-        let mut allocation = Allocation::new(Arc::new(imported), address, self.bytes).of(device);
-        allocation.is_read_only = self.is_read_only;
-        Ok(allocation)
+        Ok(Allocation::new(Arc::new(imported), address, self.bytes).of(device))
     }
 
     /// Compares the range with the properties that CUDA reports.

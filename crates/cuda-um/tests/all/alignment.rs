@@ -212,10 +212,10 @@ impl Bed {
             self
         );
         let mut on_device = DeviceBuffer::from_slice(device, &elements).unwrap();
-        assert!(on_device.as_device_ptr().is_aligned());
+        assert!(on_device.as_ptr().is_aligned());
         ways!(on_device, elements.clone(), round, self);
         let mut pooled = DeviceBuffer::from_slice_in(&self.on_device, &elements).unwrap();
-        assert!(pooled.as_device_ptr().is_aligned());
+        assert!(pooled.as_ptr().is_aligned());
         ways!(pooled, elements.clone(), round, self);
         self.play_registered::<T>(round, &elements);
     }

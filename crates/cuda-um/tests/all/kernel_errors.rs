@@ -90,10 +90,9 @@ fn arguments_are_checked_against_the_parameters() {
 }
 
 #[test]
-fn the_driver_tells_the_parameters_of_an_image_from_12_4_on() {
+fn the_driver_tells_the_parameters_from_12_4_on() {
     for version in [CudaVersion::V12_2, CudaVersion::V12_9] {
         let (_sim, device, stream) = simulated_with(|builder| builder.cuda(version));
-        arguments_are_checked(&device, &stream);
         let image = format!("{SIZES}\0");
         // SAFETY: the image is text with a NUL at its end.
         #[allow(unsafe_code, reason = "the simulator has no binary images")]

@@ -189,8 +189,8 @@ fn what_is_refused_is_no_operation() {
     let address = std::ptr::NonNull::new(theirs.as_ptr().cast_mut()).unwrap();
     #[allow(unsafe_code, reason = "an import")]
     // SAFETY: the owner keeps the memory, and nothing writes it.
-    let import = unsafe { UnifiedBuffer::from_foreign_read_only(&device, address, 10, theirs) };
-    let mut import = import.unwrap();
+    let import = unsafe { UnifiedBuffer::from_foreign(&device, address, 10, theirs) };
+    let mut import = import.unwrap().read_only();
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
     let observing = observing(&device, move |_, _| {

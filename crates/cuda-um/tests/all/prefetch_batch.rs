@@ -86,9 +86,9 @@ fn a_batch_that_failed_is_not_recorded_as_done() {
     let none = PrefetchBatch::new().prefetch_on(&device, &stream).unwrap();
     assert_eq!(none.calls, 0, "nothing to do");
 
-    let (_old, old, _) = simulated(Gpu::NoConcurrentAccess);
+    let (_old, old, stream) = simulated(Gpu::NoConcurrentAccess);
     let buffer = UnifiedBuffer::<u8>::zeroed(&old, 5000).unwrap();
     let batch = PrefetchBatch::from_iter([&buffer]);
-    let prefetched = batch.prefetch(Location::Host).unwrap();
+    let prefetched = batch.prefetch_on(Location::Host, &stream).unwrap();
     assert!(prefetched.calls == 0 && !prefetched.outcome.is_applied());
 }

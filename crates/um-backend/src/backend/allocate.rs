@@ -1,8 +1,9 @@
 //! The functions that allocate buffers.
 
-use cuda_um::{
-    AccessPattern, DeviceBuffer, MemoryKind, PinnedBuffer, UnifiedBuffer, UnifiedOptions,
-};
+use std::mem::MaybeUninit;
+
+use cuda_um::buffer::kind::{Device, Owned, Pinned};
+use cuda_um::{AccessPattern, DeviceBuffer, Memory, MemoryKind, UnifiedBuffer, UnifiedOptions};
 
 use super::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
@@ -68,9 +69,23 @@ impl CudaBackend {
     #[doc(alias = "cudaMalloc")]
     #[track_caller]
     pub fn create_cuda<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T>> {
-        match self.pools.of(MemoryKind::Device) {
-            Some(pool) => DeviceBuffer::zeroed_in(pool, len),
-            None => DeviceBuffer::zeroed(&self.device, len),
+        self.zeroed(len)
+    }
+
+    /// Zeros in memory of the kind, from the backend's own pool if it has one. Not for unified buffers, which have options.
+    #[track_caller]
+    fn zeroed<T: Element, K: Owned>(&self, len: usize) -> Result<Memory<T, K>> {
+        match self.pools.of(K::KIND) {
+            Some(pool) => Memory::zeroed_in(pool, len),
+            None => Memory::zeroed(&self.device, len),
+        }
+    }
+
+    #[track_caller]
+    fn uninit<T: Element, K: Owned>(&self, len: usize) -> Result<Memory<MaybeUninit<T>, K>> {
+        match self.pools.of(K::KIND) {
+            Some(pool) => Memory::<T, K>::uninit_in(pool, len),
+            None => Memory::<T, K>::uninit(&self.device, len),
         }
     }
 
@@ -83,10 +98,7 @@ impl CudaBackend {
         Ok(match kind {
             BufferKind::Unified => Box::new(self.allocate_unified(len)?),
             BufferKind::Cuda => Box::new(self.create_cuda(len)?),
-            BufferKind::Pinned => Box::new(match self.pools.of(MemoryKind::Pinned) {
-                Some(pool) => PinnedBuffer::zeroed_in(pool, len)?,
-                None => PinnedBuffer::zeroed(&self.device, len)?,
-            }),
+            BufferKind::Pinned => Box::new(self.zeroed::<T, Pinned>(len)?),
             BufferKind::Host => Box::new(match self.shares_pages() {
                 true => HostBuffer::on(&self.device, len)?,
                 false => HostBuffer::zeroed(len)?,
@@ -153,33 +165,20 @@ impl CudaBackend {
         kind: BufferKind,
         len: usize,
     ) -> Result<Box<dyn Buffer<T>>> {
-        let pool = |kind| self.pools.of(kind);
         Ok(match kind {
             BufferKind::Unified => {
                 let options = self.unified_options(AccessPattern::General);
-                let memory = match pool(MemoryKind::Managed) {
+                let memory = match self.pools.of(MemoryKind::Managed) {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
                     None => UnifiedBuffer::uninit_with(&self.device, len, options)?,
                 };
                 // SAFETY: guaranteed by the caller.
                 Box::new(unsafe { memory.assume_init() })
             }
-            BufferKind::Cuda => {
-                let memory = match pool(MemoryKind::Device) {
-                    Some(pool) => DeviceBuffer::uninit_in(pool, len)?,
-                    None => DeviceBuffer::uninit(&self.device, len)?,
-                };
-                // SAFETY: guaranteed by the caller.
-                Box::new(unsafe { memory.assume_init() })
-            }
-            BufferKind::Pinned => {
-                let memory = match pool(MemoryKind::Pinned) {
-                    Some(pool) => PinnedBuffer::uninit_in(pool, len)?,
-                    None => PinnedBuffer::uninit(&self.device, len)?,
-                };
-                // SAFETY: guaranteed by the caller.
-                Box::new(unsafe { memory.assume_init() })
-            }
+            // SAFETY: guaranteed by the caller.
+            BufferKind::Cuda => Box::new(unsafe { self.uninit::<T, Device>(len)?.assume_init() }),
+            // SAFETY: guaranteed by the caller.
+            BufferKind::Pinned => Box::new(unsafe { self.uninit::<T, Pinned>(len)?.assume_init() }),
             BufferKind::Host => self.create(kind, len)?,
         })
     }

@@ -5,8 +5,10 @@ use cuda_um::{MemoryKind, UnifiedBuffer};
 use super::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element};
-use crate::erased::{ErasedBuffer, size_bytes};
-use crate::error::{CudaError, Result};
+use crate::erased::{ErasedBuffer, size_bytes, whole_elements};
+#[cfg(doc)]
+use crate::error::CudaError;
+use crate::error::Result;
 use crate::host_buffer::HostBuffer;
 use crate::host_bytes::HostBytes;
 
@@ -97,18 +99,10 @@ impl CudaBackend {
         dtype: DType,
         bytes: &[u8],
     ) -> Result<ErasedBuffer> {
-        let (width, found) = (dtype.size_bytes().max(1), bytes.len());
-        if !found.is_multiple_of(width) {
-            return Err(CudaError::InvalidArgument {
-                what: "the source of create_erased_from",
-                value: format!("{found} bytes"),
-                reason: format!("an element of {dtype} has {width} bytes"),
-            });
-        }
-        let len = found / width;
+        let len = whole_elements("the source of create_erased_from", dtype, bytes.len())?;
         // SAFETY: the buffer is returned only after the copy of all elements.
         let mut buffer = unsafe { self.create_erased_uninit(kind, dtype, len) }?;
-        buffer.copy_from_bytes(bytes)?;
+        buffer.bytes_mut().copy_from_host(bytes)?;
         Ok(buffer)
     }
 }

@@ -19,13 +19,11 @@ macro_rules! rules {
             $(#[doc = concat!($words, ".")] $rule,)*
         }
 
-        impl Rule {
-            /// The rule in a few words.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
+        impl fmt::Display for Rule {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self {
                     $(Self::$rule => $words,)*
-                }
+                })
             }
         }
     };
@@ -60,7 +58,6 @@ impl Rule {
         })
     }
 
-    /// Requires that a call succeeds.
     pub(super) fn works<R>(self, call: &str, result: Result<R>) -> Verdict<R> {
         result.map_err(|error| Failure {
             rule: self,
@@ -69,7 +66,6 @@ impl Rule {
         })
     }
 
-    /// Requires that the buffer holds these elements.
     pub(super) fn has<T: Element>(
         self,
         buffer: &dyn Buffer<T>,
@@ -81,7 +77,6 @@ impl Rule {
         self.equal(&found, expected, when)
     }
 
-    /// Requires that two slices are equal.
     pub(super) fn equal<T: Element>(self, found: &[T], expected: &[T], when: &str) -> Verdict {
         let lens = (found.len(), expected.len());
         self.same(&format!("number of elements {when}"), lens.0, lens.1)?;
@@ -115,12 +110,6 @@ impl Rule {
                 format!("{call} of {len} elements was not refused")
             }),
         }
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

@@ -190,7 +190,6 @@ impl<T: Element> Subject<T> {
         })
     }
 
-    /// Requires that both buffers hold what they should.
     pub(super) fn check(&self, rule: Rule, when: &str) -> Verdict {
         rule.has(&*self.buffer, &self.model, when)?;
         let when = format!("{when}, in the other buffer");

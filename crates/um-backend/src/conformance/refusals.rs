@@ -138,7 +138,6 @@ fn unwritten<T: Element>(len: usize, copy: impl FnOnce(&mut [T]) -> Result<()>) 
     }
 }
 
-/// [`CudaError::LengthMismatch`] with these lengths.
 fn lengths(buffer: usize, other: usize) -> impl FnOnce(&CudaError) -> bool {
     move |error| {
         matches!(*error, CudaError::LengthMismatch { expected, found, .. }
@@ -146,7 +145,6 @@ fn lengths(buffer: usize, other: usize) -> impl FnOnce(&CudaError) -> bool {
     }
 }
 
-/// [`CudaError::RangeOutOfBounds`] with these values.
 fn range(range: Range<usize>, of: usize) -> impl FnOnce(&CudaError) -> bool {
     move |error| {
         matches!(*error, CudaError::RangeOutOfBounds { start, end, len }

@@ -12,16 +12,14 @@ const LARGEST_BYTE: usize = 100;
 pub(super) fn sample<T: Element>(index: usize) -> T {
     let mut element = T::zeroed();
     let bytes = bytemuck::bytes_of_mut(&mut element);
+    let mut rest = index;
     for (place, byte) in bytes.iter_mut().enumerate() {
-        let digit = LARGEST_BYTE
-            .checked_pow(place as u32)
-            .map_or(0, |weight| index / weight);
-        *byte = 1 + (digit.wrapping_mul(7).wrapping_add(place) % LARGEST_BYTE) as u8;
+        *byte = 1 + ((rest % LARGEST_BYTE * 7 + place) % LARGEST_BYTE) as u8;
+        rest /= LARGEST_BYTE;
     }
     element
 }
 
-/// The samples `seed..seed + len`.
 pub(super) fn samples<T: Element>(seed: usize, len: usize) -> Vec<T> {
     (seed..seed + len).map(sample).collect()
 }
@@ -30,7 +28,6 @@ pub(super) fn zeros<T: Element>(len: usize) -> Vec<T> {
     vec![T::zeroed(); len]
 }
 
-/// A new buffer.
 pub(super) fn made<T: Element>(
     rule: Rule,
     make: Make<'_, T>,
@@ -39,7 +36,6 @@ pub(super) fn made<T: Element>(
     rule.works("making a buffer", make(len))
 }
 
-/// A new buffer with samples, and the samples.
 pub(super) fn made_with<T: Element>(
     rule: Rule,
     make: Make<'_, T>,

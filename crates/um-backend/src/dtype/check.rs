@@ -1,7 +1,5 @@
 //! Comparison of a `DType` with an element type.
 
-use std::fmt;
-
 use cuda_um::buffer::ElementType;
 
 use super::{DType, Element, dtype_of};
@@ -23,12 +21,11 @@ impl<T: Element> ElementType<T> for DType {
     }
 }
 
-/// Refuses a type that is not the one of the elements.
-pub(crate) fn check_same(what: impl fmt::Display, requested: DType, element: DType) -> Result<()> {
+pub(crate) fn check_same(what: &str, requested: DType, element: DType) -> Result<()> {
     match requested == element {
         true => Ok(()),
         false => Err(CudaError::DTypeMismatch {
-            what: what.to_string(),
+            what: what.to_owned(),
             requested: requested.to_string(),
             element: element.to_string(),
         }),

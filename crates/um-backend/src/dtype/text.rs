@@ -1,8 +1,6 @@
 //! A `DType` as text in serde's formats.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use super::DType;
@@ -15,20 +13,7 @@ impl Serialize for DType {
 
 impl<'de> Deserialize<'de> for DType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Name)
-    }
-}
-
-struct Name;
-
-impl Visitor<'_> for Name {
-    type Value = DType;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a dtype")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<DType, E> {
-        name.parse().map_err(E::custom)
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(D::Error::custom)
     }
 }

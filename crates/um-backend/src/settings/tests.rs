@@ -103,23 +103,11 @@ fn every_variable_that_is_read_is_known_and_listed() {
 }
 
 #[test]
-fn misspelt_names_are_refused_with_the_nearest() {
+fn misspelt_names_are_refused() {
     let refusal = |name| refusal(OsStr::new(name)).map(|error| error.to_string());
-    for (misspelt, meant) in [
-        ("CUDA_UM_RUNTIM", "CUDA_UM_RUNTIME"),
-        ("CUDA_UM_SIM_GPUS", "CUDA_UM_SIM_GPU"),
-        ("CUDA_UM_SIM_DEVICE", "CUDA_UM_SIM_DEVICES"),
-        ("CUDA_UM_COSTMODEL", "CUDA_UM_COST_MODEL"),
-    ] {
-        let start = format!(
-            "the name of an environment variable cannot be {misspelt}: nothing reads it: is {meant} meant? The names are "
-        );
-        let text = refusal(misspelt).unwrap();
-        assert!(text.starts_with(&start), "{text}");
-    }
-    let unlike = refusal("CUDA_UM_SOMETHING_ELSE").unwrap();
-    let end = "nothing reads it: The names are CUDA_UM_COST_MODEL, ";
-    assert!(unlike.contains(end), "{unlike}");
+    let text = refusal("CUDA_UM_RUNTIM").unwrap();
+    let end = "cannot be CUDA_UM_RUNTIM: nothing reads it: the names are CUDA_UM_COST_MODEL, ";
+    assert!(text.contains(end), "{text}");
     for known in ["CUDA_UM_POOLS", "CUDA_UM_TEST_RUNTIME", "CUDA_HOME", "PATH"] {
         assert_eq!(refusal(known), None);
     }

@@ -2,18 +2,10 @@
 
 use std::ops::Range;
 
-use super::split;
 use super::{Shard, Sharded, Split, failed};
 use crate::backend::CudaBackend;
 use crate::dtype::Element;
 use crate::error::Result;
-
-/// A shard of the new split.
-enum Made<T> {
-    /// It has the device and the rows of the old shard with this number.
-    Kept(usize),
-    New(Shard<T>),
-}
 
 impl<T: Element> Sharded<T> {
     /// Splits the rows anew, over the same or other devices. Rows go from device to device, by the peers' link if peer access is enabled; a
@@ -27,39 +19,33 @@ impl<T: Element> Sharded<T> {
     /// As for [`zeroed`](Self::zeroed), and errors of the copies. The old split then stays, with all its rows.
     #[doc(alias = "cudaMemcpyPeerAsync")]
     pub fn reshard(&mut self, backends: &[CudaBackend], split: Split<'_>) -> Result<()> {
-        let ranges = split::ranges(self.rows(), &split.weights(backends)?);
+        let ranges = split.ranges(backends, self.rows())?;
         let mut made = Vec::with_capacity(backends.len());
         for (number, (backend, rows)) in backends.iter().zip(ranges).enumerate() {
             // Work of another runtime could not use the memory.
-            let is_here = |old: &Shard<T>| {
-                let (old, new) = (old.backend.device(), backend.device());
+            let is_here = |old: &CudaBackend| {
+                let (old, new) = (old.device(), backend.device());
                 old.ordinal() == new.ordinal() && old.runtime().is_same(new.runtime())
             };
-            let is_same = |old: &Shard<T>| old.rows == rows && is_here(old);
-            if let Some(old) = self.shards.iter().position(is_same) {
-                made.push(Made::Kept(old));
-                continue;
-            }
-            let shard = self.gathered(backend, rows);
-            made.push(Made::New(
-                shard.map_err(|cause| failed(number, backend, cause))?,
-            ));
+            let is_same = |old: &Shard<T>| old.rows == rows && is_here(&old.backend);
+            made.push(match self.shards.iter().position(is_same) {
+                Some(kept) => Err(kept),
+                None => {
+                    let shard = self.gathered(backend, rows);
+                    Ok(shard.map_err(|cause| failed(number, backend, cause))?)
+                }
+            });
         }
         let mut old: Vec<_> = self.shards.drain(..).map(Some).collect();
         let shards = made.into_iter().zip(backends);
-        let shards = shards.filter_map(|(made, backend)| {
-            let shard = match made {
-                Made::Kept(number) => old[number].take()?,
-                Made::New(shard) => shard,
-            };
+        self.shards.extend(shards.filter_map(|(made, backend)| {
+            let shard = made.or_else(|kept| old[kept].take().ok_or(())).ok()?;
             let backend = backend.clone();
             Some(Shard { backend, ..shard })
-        });
-        self.shards.extend(shards);
+        }));
         Ok(())
     }
 
-    /// A new shard with rows of the old ones.
     fn gathered(&self, backend: &CudaBackend, rows: Range<usize>) -> Result<Shard<T>> {
         let mut shard = Shard::new(backend, self.kind, rows, self.row_len)?;
         for old in &self.shards {

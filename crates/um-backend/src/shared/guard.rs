@@ -112,7 +112,6 @@ methods_of_erased_buffer! {
     fn bytes_mut() -> &mut dyn Buffer<u8>;
     fn typed_mut<T>() -> Result<&mut dyn Buffer<T>>;
     fn view_mut<T>() -> Result<ViewMut<'_, T>>;
-    fn copy_from_bytes(source: &[u8]) -> Result<()>;
     fn copy_from(source: &ErasedBuffer) -> Result<()>;
     fn read_from(source: &mut dyn Read, range: Range<usize>) -> Result<()>;
 }

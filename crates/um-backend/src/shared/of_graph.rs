@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 
 use super::storage::Handle;
-use crate::dtype::DType;
 use crate::error::{CudaError, Result};
 use crate::shared::SharedBuffer;
 
@@ -16,36 +15,21 @@ thread_local! {
 pub(crate) struct Holding(());
 
 impl Holding {
-    pub(crate) fn begin() -> Result<Self> {
-        let begin = |used: &RefCell<Option<_>>| {
-            let mut used = used.borrow_mut();
-            used.is_none().then(|| *used = Some(Vec::new()))
-        };
-        let (call, reason) = match USED.try_with(begin) {
-            Ok(Some(())) => return Ok(Self(())),
-            Ok(None) => (
-                "a second capture",
-                "a thread captures one step at a time: end the first one",
-            ),
-            Err(_) => (
-                "a capture at the end of its thread",
-                "the thread's local values are destroyed: capture on another thread",
-            ),
-        };
-        Err(CudaError::Capture {
-            call: call.to_owned(),
-            reason: reason.to_owned(),
-        })
+    /// Begins in a capture. At the end of a thread, nothing is held.
+    pub(crate) fn begin() -> Self {
+        let _ = USED.try_with(|used| used.replace(Some(Vec::new())));
+        Self(())
     }
 
     pub(crate) fn end(self) -> Vec<HeldByGraph> {
-        USED.take().unwrap_or_default()
+        let used = USED.try_with(RefCell::take);
+        used.ok().flatten().unwrap_or_default()
     }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        USED.take();
+        let _ = USED.try_with(RefCell::take);
     }
 }
 
@@ -74,7 +58,6 @@ pub(super) fn made_unique(storage: &Handle) -> Result<()> {
 
 #[cold]
 fn hold(storage: &Handle, as_own: bool) {
-    // At the end of a thread, only `cuda_um` captures.
     let _ = USED.try_with(|used| {
         let mut used = used.borrow_mut();
         let Some(used) = &mut *used else { return };
@@ -82,16 +65,17 @@ fn hold(storage: &Handle, as_own: bool) {
         match used.iter_mut().find(of_storage) {
             Some(held) => held.as_own |= as_own,
             None => used.push(HeldByGraph {
-                storage: storage.uncounted(),
+                whole: SharedBuffer::all(storage.uncounted()),
                 as_own,
             }),
         }
     });
 }
 
-/// A handle of storage that does not count as one, nor do its guards.
+#[derive(Debug)]
 pub(crate) struct HeldByGraph {
-    storage: Handle,
+    /// All bytes of the storage, as a handle that does not count as one, nor do its guards.
+    pub(crate) whole: SharedBuffer,
     /// Whether the step made the storage its own (`make_unique`).
     as_own: bool,
 }
@@ -99,7 +83,7 @@ pub(crate) struct HeldByGraph {
 impl HeldByGraph {
     /// Refuses storage that the step made its own, and that several handles have now.
     pub(crate) fn check_own(&self) -> Result<()> {
-        match self.storage.handles() {
+        match self.whole.storage.handles() {
             Some(handles @ 2..) if self.as_own => Err(CudaError::InvalidArgument {
                 what: "the storage of a captured step",
                 value: format!("one with {handles} handles and guards"),
@@ -109,17 +93,8 @@ impl HeldByGraph {
         }
     }
 
-    /// All bytes of the storage.
-    pub(crate) fn whole(&self) -> SharedBuffer {
-        SharedBuffer {
-            bytes: 0..self.storage.size_bytes,
-            storage: self.storage.clone(),
-            dtype: DType::U8,
-        }
-    }
-
     /// Distinguishes the storage from other storage that lives.
     pub(crate) fn address(&self) -> usize {
-        self.storage.address()
+        self.whole.storage.address()
     }
 }

@@ -1,11 +1,10 @@
 //! The lock of shared storage: any number of readers, or one writer.
 //!
-//! - Threads that wait are served in order. A thread that reads may read again, also before a writer that waits.
+//! - A thread that waits to write holds back threads that do not read yet.
 //! - No thread waits for a guard that it took itself.
-//! - Tasks are in no line: a release wakes them, and they try again. No thread waits until a task is polled.
+//! - A release wakes the tasks that wait, and they try again. No thread waits until a task is polled.
 //! - Foreign code (the wakers of tasks) is called without the lock.
 
-use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -41,7 +40,7 @@ pub(super) struct Storage {
     counted: Weak<()>,
 }
 
-/// A handle of storage. A clone counts as this one does: those of captured steps, and the guards of their launches, do not.
+/// A handle of storage. Those of captured steps, and the guards of their launches, do not count.
 #[derive(Clone)]
 pub(super) struct Handle {
     storage: Arc<Storage>,
@@ -51,12 +50,9 @@ pub(super) struct Handle {
 struct State {
     /// `None` while a writer has it.
     bytes: Option<Bytes>,
-    /// The threads that took the guards.
     holders: Vec<ThreadId>,
-    /// The threads that wait, each with a number of its own.
-    line: VecDeque<(u64, Access)>,
-    last_number: u64,
-    /// Those of tasks that wait.
+    /// How many threads wait to write.
+    writers: usize,
     wakers: Vec<Contained>,
 }
 
@@ -66,29 +62,21 @@ impl Storage {
         (!self.origin.is_inherited()).then(|| self.counted.strong_count())
     }
 
-    /// Takes access in this thread.
     pub(super) fn take(&self, access: Access, call: &'static str, waits: bool) -> Result<Bytes> {
         self.origin.check_fork(call)?;
         let thread = thread::current().id();
         let mut state = self.state.lock();
-        if !state.admits(access, thread, state.line.len()) {
+        if !state.admits(access, thread) {
             state.refuse(thread, call, waits)?;
-            state.last_number += 1;
-            let number = state.last_number;
-            state.line.push_back((number, access));
-            loop {
+            let writer = usize::from(access == Access::Write);
+            state.writers += writer;
+            while !state.admits(access, thread) && !process_end::is_ending() {
                 self.changed.wait_for(&mut state, LOOKS_AGAIN);
-                let place = state.line.iter().position(|(other, _)| *other == number);
-                let ahead = place.unwrap_or_default();
-                let is_admitted = state.admits(access, thread, ahead);
-                if is_admitted || process_end::is_ending() {
-                    state.line.remove(ahead);
-                    if is_admitted {
-                        break;
-                    }
-                    self.changed.notify_all();
-                    return Err(process_end::error(call));
-                }
+            }
+            state.writers -= writer;
+            if !state.admits(access, thread) {
+                self.changed.notify_all();
+                return Err(process_end::error(call));
             }
         }
         Ok(state.begin(access, thread))
@@ -120,7 +108,6 @@ impl Storage {
         Poll::Pending
     }
 
-    /// Ends the access that a thread took.
     pub(super) fn end(&self, access: Access, thread: ThreadId, bytes: &mut Option<Bytes>) {
         if self.origin.is_inherited() {
             return;
@@ -141,7 +128,6 @@ impl Storage {
 }
 
 impl Handle {
-    /// The first handle of new storage.
     pub(super) fn new(bytes: Box<dyn Buffer<u8>>) -> Self {
         let counts = Arc::new(());
         let storage = Storage {
@@ -153,8 +139,7 @@ impl Handle {
             state: Mutex::new(State {
                 bytes: Some(Arc::from(bytes)),
                 holders: Vec::new(),
-                line: VecDeque::new(),
-                last_number: 0,
+                writers: 0,
                 wakers: Vec::new(),
             }),
         };
@@ -164,7 +149,6 @@ impl Handle {
         }
     }
 
-    /// A handle that does not count.
     pub(super) fn uncounted(&self) -> Self {
         Self {
             storage: Arc::clone(&self.storage),
@@ -187,21 +171,15 @@ impl Deref for Handle {
 }
 
 impl State {
-    /// Whether a thread may begin, behind the first `ahead` of the line.
-    fn admits(&self, access: Access, thread: ThreadId, ahead: usize) -> bool {
-        let mut ahead = self.line.iter().take(ahead);
+    fn admits(&self, access: Access, thread: ThreadId) -> bool {
         self.bytes.is_some()
             && match access {
-                Access::Write => self.holders.is_empty() && ahead.next().is_none(),
+                Access::Write => self.holders.is_empty(),
                 // A thread that reads already must not wait for a writer, which waits for that thread.
-                Access::Read => {
-                    self.holders.contains(&thread)
-                        || ahead.all(|(_, access)| *access == Access::Read)
-                }
+                Access::Read => self.writers == 0 || self.holders.contains(&thread),
             }
     }
 
-    /// The error of a call that must not wait.
     fn refuse(&self, thread: ThreadId, call: &'static str, waits: bool) -> Result<()> {
         let count = self.holders.len();
         let held = match count {

@@ -102,7 +102,8 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
             "copy of 4 KiB to an erased buffer",
             allocations(|_| {
                 erased
-                    .copy_from_bytes(bytemuck::cast_slice(&source))
+                    .bytes_mut()
+                    .copy_from_host(bytemuck::cast_slice(&source))
                     .unwrap();
             }),
         ),

@@ -1,8 +1,6 @@
 //! The promised calls, a test for each row of the table: open, ask, allocate, move, advise, host view, swap, fail, fall back, zero-copy.
 
-use std::pin::pin;
-use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
 
 use um_backend::cuda_um::{Error, ErrorKind, Placement, RegisteredBuffer};
 use um_backend::sim::Gpu;
@@ -11,9 +9,8 @@ use um_backend::{
     HintOutcome, Location, MemoryAdvice, PinnedBuffer, RuntimeChoice, SharedBuffer, UnifiedBuffer,
 };
 
-use crate::support::executor::run_on_a_thread;
 use crate::support::kernel::Double;
-use crate::support::{on_each, on_preset};
+use crate::support::on_each;
 
 fn numbers(len: usize) -> Vec<f32> {
     (0..len).map(|number| number as f32).collect()
@@ -35,10 +32,15 @@ fn applied_if(expected: bool, outcome: um_backend::Result<HintOutcome>) {
 #[test]
 fn open() {
     on_each(|machine| {
-        let opened = pollster::block_on(CudaBackend::initialize(machine.config()));
-        let on_a_thread = run_on_a_thread(CudaBackend::initialize(machine.config()));
-        let blocking = CudaBackend::initialize_blocking(machine.config());
-        for backend in [opened, on_a_thread, blocking] {
+        let config = machine.config();
+        let opened = pollster::block_on(CudaBackend::initialize(config.clone()));
+        let on_a_thread = || pollster::block_on(CudaBackend::initialize(config.clone()));
+        let on_a_thread = std::thread::scope(|scope| scope.spawn(on_a_thread).join().unwrap());
+        for backend in [
+            opened,
+            on_a_thread,
+            CudaBackend::initialize_blocking(config.clone()),
+        ] {
             let backend = machine.keep(backend.unwrap());
             let is_simulated = machine.sim.is_some();
             let found = (backend.is_simulated(), backend.simulator().is_some());
@@ -49,35 +51,6 @@ fn open() {
             assert_eq!(line.lines().count(), 1, "{line}");
         }
     });
-}
-
-/// A panic of the waker must not abort the process.
-#[test]
-fn open_with_a_waker_that_panics() {
-    struct Panics(mpsc::Sender<()>);
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            let _ = self.0.send(());
-            panic!("a waker, on purpose");
-        }
-    }
-    on_preset(
-        Gpu::H200,
-        |builder| builder,
-        |machine| {
-            let (called, calls) = mpsc::channel();
-            let waker = Waker::from(Arc::new(Panics(called)));
-            let mut opened = pin!(CudaBackend::initialize(machine.config()));
-            let mut poll = || opened.as_mut().poll(&mut Context::from_waker(&waker));
-            let backend = loop {
-                match poll() {
-                    Poll::Ready(backend) => break backend.unwrap(),
-                    Poll::Pending => calls.recv().unwrap(),
-                }
-            };
-            assert_eq!(machine.keep(backend).device().ordinal(), 0);
-        },
-    );
 }
 
 /// By default, `CudaBackend` and `CudaDevice::new` open the same runtime. The error without a GPU is one line.
@@ -115,33 +88,22 @@ fn ask() {
         let device: Arc<CudaDevice> = Arc::new(backend.device().clone());
         let good = backend.supports_unified_memory().unwrap();
         assert_eq!(good, device.managed_memory_obstacle().is_none());
-        let answers = |device: &CudaDevice| {
-            let has = CudaFeature::ALL.into_iter();
-            has.filter(|feature| device.supports_feature(*feature).unwrap())
-                .collect::<Vec<_>>()
-        };
-        let has = answers(&device);
-        let there = std::thread::spawn(move || answers(&device)).join().unwrap();
-        assert_eq!(there, has);
-        assert!(has.contains(&UnifiedAddressing));
+        let has = |feature| device.supports_feature(feature).unwrap();
+        assert!(has(UnifiedAddressing) && CudaFeature::ALL.contains(&HostPointerForRegistered));
         let Some(gpu) = machine.gpu else { return };
         assert_eq!(good, gpu != Gpu::Maxwell);
-        for (feature, expected) in [
-            (ManagedMemory, true),
-            (MapHostMemory, true),
-            (HostRegister, true),
-            (
-                ConcurrentManagedAccess,
-                !matches!(gpu, Gpu::Maxwell | Gpu::NoConcurrentAccess),
-            ),
-            (Integrated, gpu == Gpu::NoConcurrentAccess),
-            (MemoryPools, gpu != Gpu::Maxwell),
-            (DirectHostAccess, gpu == Gpu::Gh200),
-            (PageableMemoryAccess, gpu == Gpu::Gh200),
-            (PageableUsesHostPageTables, gpu == Gpu::Gh200),
+        assert_eq!(has(Integrated), gpu == Gpu::NoConcurrentAccess);
+        assert_eq!(has(MemoryPools), gpu != Gpu::Maxwell);
+        for of_gh200 in [
+            DirectHostAccess,
+            PageableMemoryAccess,
+            PageableUsesHostPageTables,
         ] {
-            assert_eq!(has.contains(&feature), expected, "{feature:?}");
+            assert_eq!(has(of_gh200), gpu == Gpu::Gh200, "{of_gh200:?}");
         }
+        let concurrent = !matches!(gpu, Gpu::Maxwell | Gpu::NoConcurrentAccess);
+        assert_eq!(has(ConcurrentManagedAccess), concurrent);
+        assert!(has(ManagedMemory) && has(MapHostMemory) && has(HostRegister));
     });
 }
 
@@ -202,7 +164,7 @@ fn move_and_advise() {
     use MemoryAdvice::*;
     on_each(|machine| {
         let backend = machine.backend();
-        let (data, count) = (numbers(1 << 20), machine.backends().len());
+        let (data, count) = (numbers(5000), machine.backends().len());
         let mut buffer = backend.allocate_unified(data.len()).unwrap();
         buffer.copy_from_host(&data).unwrap();
         let mut out = vec![0.0; data.len()];
@@ -214,11 +176,8 @@ fn move_and_advise() {
             buffer.copy_to_host(&mut out[..10]),
         ] {
             let text = mismatch.unwrap_err().to_string();
-            assert!(text.contains("1048576") && text.contains("10"), "{text}");
+            assert!(text.contains("5000") && text.contains("10"), "{text}");
         }
-        buffer.copy_to_host_at(100, &mut out[..10]).unwrap();
-        assert_eq!(out[..10], data[100..110]);
-
         let (concurrent, managed) = (machine.is_concurrent(), machine.has_good_managed_memory());
         for hint in [
             buffer.prefetch_to_host(),
@@ -226,43 +185,32 @@ fn move_and_advise() {
             buffer.prefetch_to_device(None),
             backend.prefetch_to_host(&buffer),
             backend.prefetch_to_device(&buffer, Some(0)),
-            backend.prefetch_to_device(&buffer, None),
+            buffer.set_memory_advice(SetPreferredLocation, Some(0)),
+            buffer.set_preferred_location(0),
+            buffer.set_memory_advice(SetAccessedBy, Some(0)),
+            buffer.unset_accessed_by(0),
+            buffer.set_accessed_by(0),
         ] {
             applied_if(concurrent, hint);
         }
-        // If the device cannot fault, advice with its location is not applied, which is not an error.
-        let (gpu, cpu) = (Location::Device(0), Location::Host);
-        let held = || buffer.range_attributes().unwrap();
-        for (advice, device, at) in [
-            (SetPreferredLocation, Some(0), Some(gpu)),
-            (UnsetPreferredLocation, None, None),
-            (SetPreferredLocation, None, Some(cpu)),
-        ] {
-            // Without concurrent access, a preferred location on the host is accepted.
-            let outcome = buffer.set_memory_advice(advice, device).unwrap();
-            if concurrent {
-                assert!(outcome.is_applied());
-                assert_eq!(held().preferred_location, at);
-            }
+        // Without concurrent access, a preferred location on the host is accepted.
+        buffer
+            .set_memory_advice(SetPreferredLocation, None)
+            .unwrap();
+        if concurrent {
+            let held = buffer.range_attributes().unwrap();
+            let found = (held.preferred_location, &*held.accessed_by);
+            assert_eq!(found, (Some(Location::Host), &[Location::Device(0)][..]));
         }
-        applied_if(concurrent, buffer.set_preferred_location(0));
         buffer.unset_preferred_location().unwrap();
-        applied_if(concurrent, buffer.set_memory_advice(SetAccessedBy, Some(0)));
-        assert!(!concurrent || held().accessed_by == [gpu]);
-        applied_if(concurrent, buffer.unset_accessed_by(0));
-        applied_if(concurrent, buffer.set_accessed_by(0));
-        applied_if(
-            concurrent,
-            buffer.set_memory_advice(UnsetAccessedBy, Some(0)),
-        );
-        assert!(!concurrent || held().accessed_by.is_empty());
-        applied_if(managed, buffer.set_memory_advice(SetReadMostly, None));
-        assert!(!managed || held().read_mostly);
-        applied_if(managed, buffer.unset_read_mostly());
-        applied_if(managed, buffer.set_read_mostly());
-        applied_if(managed, buffer.set_memory_advice(UnsetReadMostly, None));
-        let on_backend = backend.set_memory_advice(&buffer, SetReadMostly, Some(0));
-        applied_if(managed, on_backend);
+        for advice in [
+            buffer.set_memory_advice(SetReadMostly, None),
+            buffer.unset_read_mostly(),
+            backend.set_memory_advice(&buffer, SetReadMostly, Some(0)),
+        ] {
+            applied_if(managed, advice);
+        }
+        assert!(!managed || buffer.range_attributes().unwrap().read_mostly);
         for beyond in [
             buffer.prefetch_to_device(Some(count)),
             backend.prefetch_to_device(&buffer, Some(count)),
@@ -389,24 +337,15 @@ fn zero_copy() {
         let doubled: Vec<f32> = data.iter().map(|value| value * 2.0).collect();
         let mut pinned = PinnedBuffer::<f32>::zeroed(device, 5000).unwrap();
         pinned.host_mut().unwrap().copy_from_slice(&data);
-        if let Some(sim) = &machine.sim {
-            sim.reset_counters();
-        }
         assert!(pinned.device_ptr().is_some());
         double.launch(device, &mut pinned).unwrap();
         assert_eq!(pinned.host().unwrap()[..], doubled);
-        assert_eq!(pinned.host().unwrap().as_ptr(), pinned.as_ptr());
-        if let Some(sim) = &machine.sim {
-            let counters = sim.counters();
-            assert_eq!((counters.copied_to_device, counters.copied_to_host), (0, 0));
-            assert_eq!((counters.bytes_to_device, counters.bytes_to_host), (0, 0));
-        }
         let mut registered = RegisteredBuffer::from_vec(device, data.clone()).unwrap();
         assert!(registered.device_ptr().is_some());
         let arguments = (&mut registered, count);
         double.launch_on(device, 5000, arguments).unwrap();
         assert_eq!(registered.into_vec().unwrap(), doubled);
-        let mut lent = data.clone();
+        let mut lent = data;
         let launched = RegisteredBuffer::scope(device, &mut lent, |registered| {
             double.launch_on(device, 5000, (registered, count))
         });

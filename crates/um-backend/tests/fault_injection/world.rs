@@ -1,15 +1,11 @@
 //! Backends of one simulated machine, and a buffer of each kind that must survive every failure.
 
-use crate::support::kernel::Double;
 use cuda_um::Runtime;
 use cuda_um_testkit::faults::check;
 use cuda_um_testkit::faults::failure::Failure;
 use cuda_um_testkit::without_pools;
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, RuntimeChoice,
-    cuda_um::PoolOptions,
-};
+use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, RuntimeChoice};
 
 /// The GPU, and the number of devices.
 pub type Machine = (Gpu, usize);
@@ -26,11 +22,8 @@ pub const LEN: usize = 3000;
 pub struct World {
     pub sim: Sim,
     pub backend: CudaBackend,
-    /// The same device, with a pool for unified buffers if managed memory is good.
-    pub pooled: CudaBackend,
     /// The last device, which can be the same one.
     pub far: CudaBackend,
-    pub double: Double,
     /// One buffer of each kind.
     witnesses: Vec<Box<dyn Buffer<f32>>>,
 }
@@ -53,8 +46,6 @@ impl check::World for World {
         }
         let given = RuntimeChoice::Given(backend.device().runtime().clone());
         let config = CudaBackendConfig::default().runtime(given);
-        let pool = PoolOptions::default().slab_bytes(2 << 20);
-        let pooled = config.clone().unified_pool(pool);
         let far = config.device(devices - 1);
         let witnesses = BufferKind::ALL.map(|kind| {
             let mut witness = backend.create::<f32>(kind, LEN).unwrap();
@@ -63,9 +54,7 @@ impl check::World for World {
         });
         backend.synchronize().unwrap();
         let world = Self {
-            pooled: CudaBackend::initialize_blocking(pooled).unwrap(),
             far: CudaBackend::initialize_blocking(far).unwrap(),
-            double: Double::load(backend.device()),
             witnesses: witnesses.into(),
             backend,
             sim,

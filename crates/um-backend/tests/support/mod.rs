@@ -3,7 +3,6 @@
 //! `CUDA_UM_SIM_CUDA` is the CUDA version of the simulator.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-pub mod executor;
 pub mod kernel;
 pub mod opaque;
 

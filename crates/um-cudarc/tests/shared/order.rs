@@ -66,7 +66,7 @@ fn a_capture_records_no_work_of_cudarc_and_its_order_stays() {
         assert_eq!(written.host().unwrap()[LEN - 1], 2.0);
         scale!(work, function, &a, &mut shared, 3.0);
         assert_eq!(shared.host().unwrap()[LEN - 1], 3.0);
-        assert_eq!(graph.unwrap().kernels().count(), 0);
+        assert_eq!(graph.unwrap().required().count(), 0);
     });
 }
 

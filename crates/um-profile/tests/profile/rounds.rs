@@ -1,7 +1,7 @@
 //! The measured case: 3 rounds over 3 MiB, without a prefetch and with a prefetch.
 
 use crate::alone::{alone, operations, sums};
-use cuda_um::{Device, Location, Stream, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{Device, Location, Stream, UnifiedBuffer};
 use cuda_um_testkit::{Add, device, on_gpu};
 use um_profile::trace::{Cause, OperationKind, Place, RecordKind, Trace};
 use um_profile::{MigrationCounter, MigrationCounts, Profiler};
@@ -13,8 +13,8 @@ const BYTES: u64 = 4 * COUNT as u64;
 
 /// In each round the host writes all elements, a kernel adds 1 to each, and the host reads all.
 fn rounds(device: &Device, stream: &Stream, add: &Add, prefetch: bool) {
-    let options = UnifiedOptions::default().name("targets");
-    let mut targets = UnifiedBuffer::<u32>::zeroed_with(device, COUNT, options).unwrap();
+    let mut targets = UnifiedBuffer::<u32>::zeroed(device, COUNT).unwrap();
+    targets.set_name("targets");
     for _ in 0..ROUNDS {
         targets.host_mut().unwrap().fill(1);
         if prefetch {

@@ -1,6 +1,8 @@
 //! One allocation of any kind.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::engine::address_space::PAGE;
 
@@ -37,11 +39,24 @@ pub(crate) struct Allocation {
     pub(crate) freeing: Option<usize>,
     /// Whether it is a module's: no call frees it.
     pub(crate) kept: bool,
+    /// Of device memory, if kernels are checked for it: a bit for each byte that was written.
+    pub(crate) written: Option<Arc<[AtomicU8]>>,
 }
 
 impl Allocation {
     pub(crate) fn end(&self) -> usize {
         self.base + self.bytes
+    }
+
+    /// A range is written by other means than a kernel.
+    pub(crate) fn write(&self, range: Range<usize>) {
+        let Some(bits) = &self.written else { return };
+        let (start, end) = (range.start - self.base, range.end - self.base);
+        for at in start / 8..end.div_ceil(8) {
+            let (from, to) = (start.saturating_sub(at * 8), (end - at * 8).min(8));
+            let mask = (0xff << from) & (0xff_u16 >> (8 - to));
+            bits[at].fetch_or(mask as u8, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn is_managed(&self) -> bool {

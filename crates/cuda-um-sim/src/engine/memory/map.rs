@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 
 use super::allocation::{Allocation, Kind};
 use super::free_list::FreeList;
@@ -97,6 +98,8 @@ impl MemoryMap {
         if kind != Kind::Managed {
             self.machine.space.poison(base..base + bytes);
         }
+        let watched = self.machine.checks.unwritten && matches!(kind, Kind::Device(_));
+        let bits = || (0..bytes.div_ceil(8)).map(|_| AtomicU8::new(0)).collect();
         let allocation = Allocation {
             id: self.handles.fresh(),
             base,
@@ -108,6 +111,7 @@ impl MemoryMap {
             charged: if charged { reserved as u64 } else { 0 },
             freeing: None,
             kept: false,
+            written: watched.then(bits),
         };
         if matches!(kind, Kind::Pinned { .. }) {
             let pages = allocation.page_addresses();
@@ -137,6 +141,8 @@ impl MemoryMap {
     pub(crate) fn keep(&mut self, base: usize) {
         if let Some(allocation) = self.allocations.get_mut(&base) {
             allocation.kept = true;
+            // It has initial values.
+            allocation.written = None;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Small copies: each goes through a piece of pinned memory, which no other copy uses at the same time.
 //!
-//! A copy takes a free piece of its thread, or makes one. So copies of different threads neither wait for each other nor share a lock, and
+//! A copy takes the piece of its thread, or a free one. So copies of different threads neither wait for each other nor share a cache line, and
 //! a copy calls CUDA once. No event is recorded: the number of the work on the stream says when the memory is free again. A copy to the host
 //! makes the stream write a flag in the piece, if the driver can: the host sees it earlier than the end of a wait for the stream.
 #![allow(
@@ -20,7 +20,8 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::element::ALIGNMENT;
 use crate::error::Result;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Mutex, shard, spin_until};
+use crate::sync::{shard, spin_until};
+use std::cell::UnsafeCell;
 
 /// The size of a piece in bytes.
 const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
@@ -28,13 +29,13 @@ const PIECE: usize = if cfg!(cuda_um_loom) { 512 } else { 256 << 10 };
 const FLAG_LINE: usize = 128;
 /// The largest copy that goes through a piece, in bytes. The ring stages larger ones, in several parts.
 const LARGEST: usize = PIECE / 2;
-/// Free pieces are in so many lists, which threads share in turn.
-const LISTS: usize = 16;
+/// So many copies have a piece at a time. The driver does further ones.
+const PIECES: usize = 16;
 
-/// The free pieces of a device.
+/// The pieces of a device.
 #[derive(Default)]
 pub(super) struct Pieces {
-    lists: [List; LISTS],
+    all: [Exclusive; PIECES],
     /// True if no copy is staged.
     // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
     is_off: AtomicBool,
@@ -42,10 +43,31 @@ pub(super) struct Pieces {
     has_no_flags: AtomicBool,
 }
 
+/// A piece, which one thread at a time uses, and which the first one makes.
 #[derive(Default)]
 #[repr(align(128))]
-#[expect(clippy::vec_box, reason = "each copy moves one out and in")]
-struct List(Mutex<Vec<Box<Piece>>>);
+struct Exclusive {
+    /// True while a thread uses the piece; for ever after a panic, because copies may still use it.
+    is_taken: AtomicBool,
+    piece: UnsafeCell<Option<Piece>>,
+}
+
+// SAFETY: only the thread that changed `is_taken` to true accesses the piece. Its release gives what it did to the next one, which acquires.
+unsafe impl Sync for Exclusive {}
+
+impl Exclusive {
+    /// Returns `None`, and does nothing, if another thread uses the piece.
+    #[inline]
+    fn with<R>(&self, work: impl FnOnce(&mut Option<Piece>) -> R) -> Option<R> {
+        if self.is_taken.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: this thread changed `is_taken`.
+        let result = work(unsafe { &mut *self.piece.get() });
+        self.is_taken.store(false, Ordering::Release);
+        Some(result)
+    }
+}
 
 /// Pinned memory. All copies through it are on one stream.
 struct Piece {
@@ -66,21 +88,25 @@ struct Piece {
 pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
     let stream = op.device.own_stream()?;
     let pieces = &Transfers::of(op.device.state()).pieces;
-    if copy.bytes > LARGEST || pieces.is_off.load(Ordering::Relaxed) {
-        // SAFETY: the caller's promise.
-        return unsafe { copies::copy(stream, op, copy) };
+    if copy.bytes <= LARGEST && !pieces.is_off.load(Ordering::Relaxed) {
+        let own = shard::own::<PIECES>();
+        for number in own..own + PIECES {
+            let copied = pieces.all[number % PIECES].with(|piece| {
+                if piece.is_none() {
+                    *piece = Piece::new(op.device.state());
+                }
+                // SAFETY: the caller's promise.
+                Some(unsafe { piece.as_mut()?.copy(pieces, stream, op, copy) })
+            });
+            match copied {
+                None => {}
+                Some(None) => break,
+                Some(Some(copied)) => return copied,
+            }
+        }
     }
-    let list = &pieces.lists[shard::own::<LISTS>()];
-    let free = list.0.lock().pop();
-    // After a panic its drop waits for the device.
-    let Some(mut piece) = free.or_else(|| Piece::new(op.device.state())) else {
-        // SAFETY: the caller's promise.
-        return unsafe { copies::copy(stream, op, copy) };
-    };
     // SAFETY: the caller's promise.
-    let copied = unsafe { piece.copy(pieces, stream, op, copy) };
-    list.0.lock().push(piece);
-    copied
+    unsafe { copies::copy(stream, op, copy) }
 }
 
 impl Pieces {
@@ -92,9 +118,8 @@ impl Pieces {
 
     /// Frees the pieces that no copy has now, and waits before for the copies that used them.
     pub(super) fn free(&self) {
-        for List(free) in &self.lists {
-            let free = std::mem::take(&mut *free.lock());
-            capture::drop_after(free);
+        for exclusive in &self.all {
+            exclusive.with(|piece| capture::drop_after(piece.take()));
         }
     }
 }
@@ -182,15 +207,15 @@ impl Piece {
         self.memory.address().wrapping_add(PIECE).cast()
     }
 
-    fn new(device: &DeviceState) -> Option<Box<Self>> {
+    fn new(device: &DeviceState) -> Option<Self> {
         match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
             Ok(memory) => {
-                let piece = Box::new(Self {
+                let piece = Self {
                     memory,
                     used: 0,
                     until: 0,
                     flag: 0,
-                });
+                };
                 // SAFETY: memory of the new piece, which nothing else uses.
                 unsafe { piece.flag_address().write(0) };
                 Some(piece)

@@ -82,7 +82,11 @@ impl Workers {
         let lent: *const (dyn Fn(usize) + Sync + '_) = work;
         // SAFETY: the two types differ only in the lifetime. The pointer is used while the work is open or a helper runs it, and this
         // function closes the work and waits for the helpers before it ends, also if `work` panics.
-        let run = unsafe { std::mem::transmute::<_, *const (dyn Fn(usize) + Sync)>(lent) };
+        let run = unsafe {
+            std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync)>(
+                lent,
+            )
+        };
         let sleeping = {
             let mut state = self.shared.state.lock();
             state.work = Some(Work {

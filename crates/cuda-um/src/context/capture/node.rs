@@ -7,7 +7,6 @@ use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 pub(crate) struct KernelNode {
-    pub(crate) name: Arc<str>,
     /// Keeps the kernel loaded.
     pub(crate) module: Arc<dyn Any + Send + Sync>,
     /// What a change of its named scalars needs, if it has any.

@@ -5,28 +5,20 @@ use crate::context::tracker::InFlight;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ops::Range;
 
-/// One piece of memory, with all that the captured work does with it.
+/// One piece of memory, while the capture goes on.
 pub(crate) struct Slot {
-    pub(crate) memory: Memory,
     /// The uses by captured work.
     pub(super) uses: RefCell<InFlight>,
-    /// The memory itself, if it was dropped during the capture.
-    pub(crate) kept: Cell<Option<Box<dyn Any + Send + Sync>>>,
-    pub(crate) state: RefCell<SlotUse>,
+    pub(super) used: RefCell<SlotUse>,
 }
 
-#[derive(Clone)]
-pub(crate) struct Memory {
+/// One piece of memory, and what the captured work does with it.
+pub(crate) struct SlotUse {
     pub(crate) id: u64,
     pub(crate) title: String,
-}
-
-/// What the captured work does with a piece of memory.
-#[derive(Clone, Debug)]
-pub(crate) struct SlotUse {
     /// The bytes that it uses, from the first to the last.
     pub(crate) bytes: Range<usize>,
     pub(crate) writes: bool,
@@ -34,54 +26,51 @@ pub(crate) struct SlotUse {
     pub(crate) prefetch: Option<(Location, Range<usize>)>,
     /// The advice to give before the first launch.
     pub(crate) advice: Vec<(Advice, Range<usize>)>,
-}
-
-impl Memory {
-    pub(crate) fn of(part: &Part<'_>) -> Self {
-        let memory = part.memory;
-        Self {
-            id: memory.id(),
-            title: memory.title(),
-        }
-    }
+    /// The memory itself, if it was dropped during the capture.
+    pub(crate) kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Slot {
     pub(super) fn new(part: &Part<'_>) -> Self {
         Self {
-            memory: Memory::of(part),
             uses: RefCell::default(),
-            kept: Cell::new(None),
-            state: RefCell::new(SlotUse {
+            used: RefCell::new(SlotUse {
+                id: part.memory.id(),
+                title: part.memory.title(),
                 bytes: 0..0,
                 writes: false,
                 prefetch: None,
                 advice: Vec::new(),
+                kept: None,
             }),
         }
     }
 
+    pub(super) fn is_of(&self, id: u64) -> bool {
+        self.used.borrow().id == id
+    }
+
     pub(super) fn used(&self, part: &Part<'_>) {
-        let mut state = self.state.borrow_mut();
-        state.bytes = join(&state.bytes, &part.bytes);
-        state.writes |= part.access.is_write();
+        let mut used = self.used.borrow_mut();
+        used.bytes = join(&used.bytes, &part.bytes);
+        used.writes |= part.access.is_write();
     }
 
     /// Adds a prefetch. The last place is that of all bytes.
     pub(super) fn prefetch(&self, location: Location, bytes: &Range<usize>) {
-        let mut state = self.state.borrow_mut();
-        state.bytes = join(&state.bytes, bytes);
-        let all = match &state.prefetch {
+        let mut used = self.used.borrow_mut();
+        used.bytes = join(&used.bytes, bytes);
+        let all = match &used.prefetch {
             Some((before, others)) if *before == location => join(others, bytes),
             _ => bytes.clone(),
         };
-        state.prefetch = Some((location, all));
+        used.prefetch = Some((location, all));
     }
 
     pub(super) fn advise(&self, advice: Advice, bytes: &Range<usize>) {
-        let mut state = self.state.borrow_mut();
-        state.bytes = join(&state.bytes, bytes);
-        state.advice.push((advice, bytes.clone()));
+        let mut used = self.used.borrow_mut();
+        used.bytes = join(&used.bytes, bytes);
+        used.advice.push((advice, bytes.clone()));
     }
 }
 

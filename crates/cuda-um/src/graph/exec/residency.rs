@@ -1,11 +1,12 @@
 //! The memory of a graph is where the graph uses it: advice and prefetches before a launch, which CUDA cannot capture.
 
 use crate::buffer::view::View;
+use crate::context::capture::SlotUse;
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
 use crate::driver::location::Location;
 use crate::error::Result;
-use crate::graph::contents::{Contents, Slot};
+use crate::graph::contents::Contents;
 use crate::managed::batch::PrefetchBatch;
 use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
@@ -14,9 +15,9 @@ use std::ops::Range;
 fn memory<'p>(
     contents: &'p Contents,
     parts: &'p [Part<'p>],
-) -> impl Iterator<Item = (usize, &'p Slot, &'p Allocation)> {
+) -> impl Iterator<Item = (usize, &'p SlotUse, &'p Allocation)> {
     let slots = contents.slots.iter().enumerate();
-    let used = slots.filter(|(_, slot)| !slot.used.bytes.is_empty());
+    let used = slots.filter(|(_, slot)| !slot.bytes.is_empty());
     let pairs = used.zip(parts);
     pairs.filter_map(|((at, slot), part)| Some((at, slot, part.memory.as_any().downcast_ref()?)))
 }
@@ -24,7 +25,7 @@ fn memory<'p>(
 /// Gives the recorded advice.
 pub(super) fn advise(contents: &Contents, parts: &[Part<'_>]) -> Result<()> {
     memory(contents, parts).try_for_each(|(_, slot, raw)| {
-        slot.used.advice.iter().try_for_each(|(advice, bytes)| {
+        slot.advice.iter().try_for_each(|(advice, bytes)| {
             let part = View::<u8>::whole(raw).slice(bytes.clone())?;
             part.advise(*advice).map(drop)
         })
@@ -65,7 +66,7 @@ pub(super) fn bring_in(
 
 /// The bytes to prefetch, and to which place; `None` if they are there as far as the library knows.
 fn leaves(
-    slot: &Slot,
+    slot: &SlotUse,
     departures: &mut u64,
     raw: &Allocation,
     own: Location,
@@ -73,9 +74,9 @@ fn leaves(
     if !raw.migrates() {
         return None;
     }
-    let recorded = slot.used.prefetch.clone();
+    let recorded = slot.prefetch.clone();
     let is_recorded = recorded.is_some();
-    let (location, bytes) = recorded.unwrap_or_else(|| (own, slot.used.bytes.clone()));
+    let (location, bytes) = recorded.unwrap_or_else(|| (own, slot.bytes.clone()));
     // The place of blocks that the buffer shares with others is not known. But it is if the buffer as a whole may have left, and the pool knows if
     // a neighbour has.
     let is_whole = bytes.len() == raw.bytes() && location == Location::from(raw.device());

@@ -52,7 +52,7 @@ fn moves_on_streams_of_another_runtime() {
             let mut batch = PrefetchBatch::new();
             batch.add(&w.pooled).add(&w.unified).prefetch_on(Location::Host, &w.other.1)
         } => InvalidArgument, ["the stream belongs to another runtime"];
-        "PrefetchBatch::prefetch_on", "buffers of two runtimes": |w| PrefetchBatch::from_iter([&w.unified, &w.of_other]).prefetch_on(Location::Host, &w.stream)
+        "PrefetchBatch::prefetch_on", "buffers of two runtimes": |w| PrefetchBatch::new().add(&w.unified).add(&w.of_other).prefetch_on(Location::Host, &w.stream)
             => InvalidArgument, ["a buffer of the batch belongs to another runtime"];
     });
 }

@@ -18,14 +18,15 @@ fn at<T>(address: *const T) -> NonNull<T> {
 fn read_only(world: &World) -> Result<UnifiedBuffer<u32>> {
     let (address, len) = (at(world.unified.as_ptr()), world.unified.len());
     // SAFETY: nothing uses the memory during the call.
-    unsafe { UnifiedBuffer::from_foreign_read_only(&world.device, address, len, ()) }
+    let import = unsafe { UnifiedBuffer::from_foreign(&world.device, address, len, ()) };
+    import.map(UnifiedBuffer::read_only)
 }
 
 /// An import of so many elements of an allocation of 1,000, from this byte on.
 fn of_allocation(world: &World, byte: usize, len: usize) -> Result<()> {
     let theirs = DeviceBuffer::<u32>::zeroed_in(&DeviceMemory::new(&world.device), 1000)?;
     world.device.synchronize()?;
-    let address = at(theirs.as_device_ptr().wrapping_byte_add(byte));
+    let address = at(theirs.as_ptr().wrapping_byte_add(byte));
     // SAFETY: it is refused.
     unsafe { DeviceBuffer::from_foreign(&world.device, address, len, ()) }.map(drop)
 }
@@ -39,12 +40,12 @@ fn streams_and_memory_that_cannot_be_imported() {
             unsafe { w.device.adopt_stream(w.second.1.as_raw(), ()) }
         } => InvalidArgument, ["the stream belongs to device 1, not to device 0"];
         "UnifiedBuffer::from_foreign", "device memory": |w| {
-            let address = at(w.on_device.as_device_ptr());
+            let address = at(w.on_device.as_ptr());
             // SAFETY: it is refused.
             unsafe { UnifiedBuffer::from_foreign(&w.device, address, 10, ()) }
         } => InvalidArgument, ["it is device memory, and the import allows managed memory"];
         "DeviceBuffer::from_foreign", "memory of another device": |w| {
-            let address = at(w.on_second.as_device_ptr());
+            let address = at(w.on_second.as_ptr());
             // SAFETY: it is refused.
             unsafe { DeviceBuffer::from_foreign(&w.device, address, 10, ()) }
         } => InvalidArgument, ["the memory belongs to device 1, not to device 0"];
@@ -69,15 +70,15 @@ fn streams_and_memory_that_cannot_be_imported() {
             => InvalidArgument, ["elements of 4 bytes"];
         "DeviceBuffer::from_foreign", "freed memory": |w| {
             let freed = DeviceBuffer::<u32>::zeroed_in(&DeviceMemory::new(&w.device), 10)?;
-            let address = at(freed.as_device_ptr());
+            let address = at(freed.as_ptr());
             freed.close()?;
             // SAFETY: it is refused.
             unsafe { DeviceBuffer::from_foreign(&w.device, address, 10, ()) }
         } => InvalidArgument, ["memory that CUDA does not know"];
-        "UnifiedBuffer::from_foreign_read_only", "a longer range than the allocation": |w| {
+        "UnifiedBuffer::from_foreign", "a longer range than the allocation": |w| {
             let address = at(w.unified.as_ptr());
             // SAFETY: it is refused.
-            unsafe { UnifiedBuffer::from_foreign_read_only(&w.device, address, 1 << 30, ()) }
+            unsafe { UnifiedBuffer::from_foreign(&w.device, address, 1 << 30, ()) }
         } => InvalidArgument, ["4294967296 bytes long", "to the end of the allocation"];
     });
 }

@@ -60,11 +60,5 @@ fn kernels_that_are_not_there() {
             => InvalidArgument, ["the name of a kernel cannot be \"add\\0\""];
         "Kernel::allow_shared_bytes", "u32::MAX": |w| w.add.0.allow_shared_bytes(u32::MAX)
             => InvalidArgument, ["shared memory of a block in bytes is 4294967295, and the limit is 232448"];
-        "Kernel::resident_blocks", "no threads": |w| w.add.0.resident_blocks(0, 0)
-            => InvalidArgument, ["threads of a block cannot be 0"];
-        "Kernel::resident_blocks", "too many threads": |w| w.add.0.resident_blocks(u32::MAX, 0)
-            => InvalidArgument, ["threads of a block is 4294967295, and the limit is 1024"];
-        "Kernel::resident_blocks", "all shared memory": |w| w.add.0.resident_blocks(32, usize::MAX)
-            => InvalidArgument, ["shared memory of a block in bytes is 18446744073709551615, and the limit is 232448"];
     });
 }

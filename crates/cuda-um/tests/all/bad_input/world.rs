@@ -84,7 +84,6 @@ struct State {
     pools: [PoolStats; 3],
     /// Live memory, streams, events, modules and pools.
     alive: Vec<String>,
-    kernel_attributes: cuda_um::kernel::KernelAttributes,
 }
 
 /// The contents of each buffer.
@@ -173,7 +172,6 @@ impl World {
                 self.device_pool.stats(),
             ],
             alive,
-            kernel_attributes: self.add.0.attributes().unwrap(),
         }
     }
 

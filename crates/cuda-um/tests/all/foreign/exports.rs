@@ -48,7 +48,7 @@ fn an_export_runs_after_our_work_and_before_later_work() {
         for round in 1..20 {
             fill(&mut buffer, round, &ours);
             let (exported, address) = lend(&buffer, &theirs);
-            assert_eq!(exported.size_bytes(), LEN);
+            assert_eq!(exported.as_view().len(), LEN);
             their_fill(&sim, &theirs, address, LEN / 2, 100);
             assert!(Arc::get_mut(&mut buffer).is_none());
             exported.returned_on(&theirs).unwrap();
@@ -72,10 +72,11 @@ fn each_kind_can_be_exported_to_be_read() {
             let buffer = Arc::new(buffer);
             let exported = buffer.export(&stream).unwrap();
             let view = buffer.as_view();
-            assert_eq!(exported.as_ptr(), view.as_ptr().cast());
-            assert_eq!((exported.size_bytes(), exported.kind()), (40, view.kind()));
-            assert!(exported.is_read_only() && exported.as_mut_ptr().is_none());
-            assert_eq!(exported.device().ordinal(), device.ordinal());
+            let bytes = exported.as_view();
+            assert_eq!(bytes.as_ptr(), view.as_ptr().cast());
+            assert_eq!((bytes.len(), bytes.kind()), (40, view.kind()));
+            assert!(exported.as_mut_ptr().is_none());
+            assert_eq!(bytes.device().ordinal(), device.ordinal());
             drop(buffer);
             // It can be sent, and outlives its buffer's handle.
             std::thread::spawn(move || drop(exported)).join().unwrap();

@@ -69,7 +69,7 @@ fn the_owner_of_memory_stays_while_work_uses_it() {
         let (counted, drops) = owner();
         let theirs = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
         device.synchronize().unwrap();
-        let (address, owner) = (at(theirs.as_device_ptr()), (theirs, counted));
+        let (address, owner) = (at(theirs.as_ptr()), (theirs, counted));
         // SAFETY: the owner keeps the memory, and nothing else uses it.
         let ours = unsafe { DeviceBuffer::from_foreign(&device, address, 1000, owner) };
         let mut ours = ours.unwrap();
@@ -93,8 +93,8 @@ fn each_write_to_a_read_only_import_is_an_error_before_any_call() {
     device.synchronize().unwrap();
     let address = at(theirs.as_ptr());
     // SAFETY: the owner keeps the memory, and nothing writes it.
-    let ours = unsafe { UnifiedBuffer::from_foreign_read_only(&device, address, 1000, theirs) };
-    let mut ours = ours.unwrap();
+    let ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, theirs) };
+    let mut ours = ours.unwrap().read_only();
     sim.clear_trace();
     for refused in [
         ours.fill_on(1, &stream),
@@ -155,7 +155,7 @@ fn an_owner_of_memory_that_panics_breaks_nothing() {
         let (counted, drops) = owner();
         let theirs = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
         device.synchronize().unwrap();
-        let address = at(theirs.as_device_ptr());
+        let address = at(theirs.as_ptr());
         let owner = (Bomb(counted), theirs);
         // SAFETY: the owner keeps the memory, and nothing else uses it.
         let mut ours = unsafe { DeviceBuffer::from_foreign(&device, address, 100, owner) }.unwrap();

@@ -31,7 +31,7 @@ fn drop_in_use(sim: &Checked, device: &Device, stream: &Stream, lock: &Arc<Mutex
     let theirs = DeviceBuffer::<u8>::zeroed(device, 1000).unwrap();
     device.synchronize().unwrap();
     let owner = (Locks(Arc::clone(lock)), theirs);
-    let mut ours = import(device, owner.1.as_device_ptr(), owner);
+    let mut ours = import(device, owner.1.as_ptr(), owner);
     let paused = sim.pause();
     ours.fill_on(1, stream).unwrap();
     drop((ours, paused));
@@ -114,9 +114,9 @@ fn a_chain_of_owners_needs_no_deep_stack() {
         device.synchronize().unwrap();
         let stacks = Arc::new(Mutex::new(Vec::new()));
         let link = |before| Link(Arc::clone(&stacks), before);
-        let mut chain = import(&device, theirs.as_device_ptr(), link(None));
+        let mut chain = import(&device, theirs.as_ptr(), link(None));
         for _ in 1..100 {
-            chain = import(&device, theirs.as_device_ptr(), link(Some(chain)));
+            chain = import(&device, theirs.as_ptr(), link(Some(chain)));
         }
         let paused = sim.pause();
         if in_use {
@@ -139,7 +139,7 @@ fn memory_that_is_dropped_in_use_keeps_no_handle() {
     let theirs = DeviceBuffer::<u8>::zeroed(&device, 1000).unwrap();
     let mut own = UnifiedBuffer::<u8>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
-    let mut ours = import(&device, theirs.as_device_ptr(), (counted, theirs));
+    let mut ours = import(&device, theirs.as_ptr(), (counted, theirs));
     // The last handle may wait.
     let held = sim.hold(0);
     own.fill_on(1, &stream).unwrap();

@@ -66,7 +66,7 @@ fn the_addresses_are_those_of_the_buffers_in_order() {
     let c = PinnedBuffer::<u32>::zeroed(&device, 10).unwrap();
     let expected = [
         a.as_ptr().cast_mut(),
-        b.as_device_ptr().cast_mut().wrapping_add(4),
+        b.as_ptr().cast_mut().wrapping_add(4),
         c.device_ptr().unwrap_or(c.as_ptr()).cast_mut(),
     ];
     // SAFETY: the closure enqueues nothing.
@@ -77,7 +77,7 @@ fn the_addresses_are_those_of_the_buffers_in_order() {
     };
     assert_eq!(found.unwrap(), expected);
     // SAFETY: as above.
-    let missing = || unsafe { stream.enqueue_foreign((&a,), |work| work.address(1)) };
+    let missing = || unsafe { stream.enqueue_foreign((&a,), |work| work.pointer::<u8>(1)) };
     assert!(catch_unwind(AssertUnwindSafe(missing)).is_err());
 }
 

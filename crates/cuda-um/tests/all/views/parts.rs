@@ -8,7 +8,7 @@ fn views_name_their_memory() {
     for (_sim, device, _stream) in everywhere() {
         let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
         let id = buffer.id();
-        let start = buffer.as_device_ptr();
+        let start = buffer.as_ptr();
         let view = buffer.view(3..5).unwrap();
         assert_eq!((view.kind(), view.buffer_id()), (MemoryKind::Device, id));
         assert_eq!(view.kind_in_words(), "device memory");
@@ -18,7 +18,7 @@ fn views_name_their_memory() {
         let text = format!("View {{ buffer: {id}, bytes: 12..20, len: 2, .. }}");
         assert_eq!(format!("{view:?}"), text);
         let both = buffer.view_mut(3..5).unwrap().in_place();
-        assert_eq!(format!("{both:?}"), format!("InPlace({text})"));
+        assert!(format!("{both:?}").contains(&text));
         let pinned = PinnedBuffer::<u32>::zeroed(&device, 1).unwrap();
         assert_eq!(pinned.as_view().kind_in_words(), "pinned memory");
         let unified = UnifiedBuffer::<u32>::zeroed(&device, 1).unwrap();

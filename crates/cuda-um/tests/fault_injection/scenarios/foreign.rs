@@ -35,7 +35,7 @@ pub fn imported_memory(world: &World) -> Result<()> {
     let (device, stream) = (&post.device, &post.stream);
     let theirs = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     device.synchronize()?;
-    let address = NonNull::new(theirs.as_device_ptr().cast_mut()).expect("an address");
+    let address = NonNull::new(theirs.as_ptr().cast_mut()).expect("an address");
     // Not `theirs`: an owner that is leaked after a failure would keep the simulator.
     // SAFETY: `theirs` is dropped later, and nothing else uses the memory.
     let mut ours = unsafe { DeviceBuffer::from_foreign(device, address, COUNT, ()) }?;

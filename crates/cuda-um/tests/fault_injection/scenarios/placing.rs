@@ -17,7 +17,7 @@ pub fn batch_prefetch(world: &World) -> Result<()> {
     let mut batch = PrefetchBatch::new();
     batch.add(&first).add(&second).add(&pooled);
     batch.prefetch_on(Location::Host, stream)?;
-    PrefetchBatch::from_iter([&first, &second, &pooled]).prefetch_on(device, stream)?;
+    batch.prefetch_on(device, stream)?;
     for (buffer, value) in [(&first, 3), (&second, 4), (&pooled, 5)] {
         assert_eq!(buffer.host()?[..], [value; COUNT]);
     }

@@ -33,8 +33,6 @@ pub fn modules(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
     let module = Module::load(device, ADD_PTX)?;
     let kernel = module.kernel("add")?;
-    assert!(kernel.attributes()?.max_threads_per_block >= 256);
-    kernel.resident_blocks(256, 0)?;
     kernel.allow_shared_bytes(1024)?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let config = LaunchConfig::linear(COUNT, 128);

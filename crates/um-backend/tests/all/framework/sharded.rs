@@ -4,7 +4,7 @@ use cuda_um::ErrorKind;
 use cuda_um::sys::cudaError;
 use cuda_um_testkit::Checked;
 use um_backend::sim::{Builder, Fail, Gpu, Sim};
-use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, Sharded, Split};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaError, Sharded, Split};
 
 use crate::support::kernel::Double;
 use crate::support::on_each_preset;
@@ -37,22 +37,6 @@ fn rows_are_split_as_asked() {
     assert_eq!(rows_of(&of(Split::Even)), [2, 2, 2, 2]);
     let weights = Split::Weights(&[0.5, 0.0, 1.0, 0.5]);
     assert_eq!(rows_of(&of(weights)), [2, 0, 4, 2]);
-    // Three quarters of device 3 are in use.
-    let free = backends[3].device().memory_info().unwrap().free_bytes;
-    let _used = backends[3].create_cuda::<u8>(free / 4 * 3).unwrap();
-    let free = backends
-        .iter()
-        .map(|backend| backend.device().memory_info());
-    let free: Vec<_> = free
-        .map(|memory| memory.unwrap().free_bytes as f64)
-        .collect();
-    let of_1300 = |split| {
-        let made = Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 1300, 1, split);
-        rows_of(&made.unwrap())
-    };
-    let by_memory = of_1300(Split::FreeMemory);
-    assert_eq!(by_memory, of_1300(Split::Weights(&free)));
-    assert!(by_memory[3] < by_memory[0] / 3, "{by_memory:?}");
     let sharded = of(Split::default());
     assert_eq!((sharded.rows(), sharded.row_len()), (8, 3));
     for shard in 0..4 {
@@ -135,7 +119,7 @@ fn another_split_has_the_same_rows() {
 
         let before = sim.counters();
         rows.reshard(&backends[2..3], Split::Even).unwrap();
-        rows.reshard(&backends[2..3], Split::FreeMemory).unwrap();
+        rows.reshard(&backends[2..3], Split::Even).unwrap();
         assert!(rows.to_vec().unwrap() == elements, "{kind}");
         let copied = sim.counters().copied_device_to_device - before.copied_device_to_device;
         assert_eq!(copied, 4800, "{kind}: the second time nothing changes");
@@ -147,18 +131,15 @@ fn another_split_has_the_same_rows() {
 fn another_split_has_the_backends_that_were_given() {
     let (sim, backends) = four();
     let config = CudaBackendConfig::default().simulator(Sim::clone(&sim));
-    let other = CudaBackend::initialize_blocking(config).unwrap();
+    let other = [CudaBackend::initialize_blocking(config).unwrap()];
     let (kind, elements) = (BufferKind::Cuda, numbers(16));
     let mut rows = Sharded::from_slice(&backends[..1], kind, &elements, 2, Split::Even).unwrap();
-    rows.reshard(std::slice::from_ref(&other), Split::Even)
-        .unwrap();
-    let runtime = other.device().runtime();
+    rows.reshard(&other, Split::Even).unwrap();
+    let runtime = other[0].device().runtime();
     assert!(rows.backend(0).device().runtime().is_same(runtime));
-    let fill = |backend: &CudaBackend, shard: &mut dyn Buffer<f32>| {
-        shard.fill_on(3.0, backend.device().stream())
-    };
-    rows.each_shard(|_, backend, _, shard| fill(backend, shard))
-        .unwrap();
+    let filled =
+        rows.each_shard(|_, backend, _, shard| shard.fill_on(3.0, backend.device().stream()));
+    filled.unwrap();
     assert_eq!(rows.to_vec().unwrap(), [3.0; 16]);
 }
 
@@ -166,67 +147,42 @@ fn another_split_has_the_backends_that_were_given() {
 #[test]
 fn wrong_splits_are_refused() {
     let (_sim, backends) = four();
-    let (two, shares) = (&backends[..2], "the weights of Sharded cannot be ");
+    let (two, even) = (&backends[..2], Split::Even);
     let twice = [&backends[1], &backends[0], &backends[1]].map(CudaBackend::clone);
     for (backends, rows, row_len, split, text) in [
-        (
-            two,
-            4,
-            2,
-            Split::Weights(&[-0.5, 1.0]),
-            &*format!("{shares}-0.5, of shard 0"),
-        ),
+        (two, 4, 2, Split::Weights(&[-0.5, 1.0]), "-0.5, of shard 0"),
         (
             two,
             4,
             2,
             Split::Weights(&[f64::INFINITY, 1.0]),
-            &format!("{shares}inf, of shard 0"),
+            "inf, of shard 0",
         ),
         (
             two,
             4,
             2,
             Split::Weights(&[0.0, 0.0]),
-            &format!("{shares}all 0"),
+            "the weights of Sharded cannot be all 0",
         ),
-        (
-            &[],
-            4,
-            2,
-            Split::Even,
-            "the devices of Sharded cannot be none",
-        ),
+        (&[], 4, 2, even, "the devices of Sharded cannot be none"),
         (
             &twice,
             4,
             2,
-            Split::Even,
+            even,
             "the devices of Sharded cannot be device 1 twice",
         ),
-        (
-            two,
-            4,
-            0,
-            Split::Even,
-            "the row length of Sharded cannot be 0",
-        ),
-        (
-            two,
-            usize::MAX,
-            3,
-            Split::Even,
-            "more than can be addressed",
-        ),
+        (two, 4, 0, even, "the row length of Sharded cannot be 0"),
+        (two, usize::MAX, 3, even, "more than can be addressed"),
     ] {
         let made = Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, row_len, split);
         let error = made.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(text), "{error}");
     }
-    let mut rows =
-        Sharded::from_slice(two, BufferKind::Cuda, &numbers(12), 3, Split::Even).unwrap();
-    assert!(rows.reshard(&twice, Split::Even).is_err());
+    let mut rows = Sharded::from_slice(two, BufferKind::Cuda, &numbers(12), 3, even).unwrap();
+    assert!(rows.reshard(&twice, even).is_err());
     assert_eq!(rows.to_vec().unwrap(), numbers(12));
 }
 
@@ -256,18 +212,6 @@ fn a_device_without_memory_is_named() {
     );
 }
 
-#[test]
-fn devices_without_free_memory_are_named() {
-    let (_sim, backends) = four();
-    let free = backends[2].device().memory_info().unwrap().free_bytes;
-    let _used = backends[2].create_cuda::<u8>(free).unwrap();
-    assert_eq!(backends[2].device().memory_info().unwrap().free_bytes, 0);
-    let split = Split::FreeMemory;
-    let made = Sharded::<f32>::zeroed(&backends[2..3], BufferKind::Cuda, 1 << 20, 1, split);
-    let error = made.unwrap_err();
-    assert!(error.is_out_of_memory(), "{error}");
-}
-
 /// The shards of the other devices keep their rows, and take copies and launches.
 #[test]
 fn a_lost_device_is_named_and_the_others_survive() {
@@ -275,16 +219,10 @@ fn a_lost_device_is_named_and_the_others_survive() {
     sim.breaks("a device is lost");
     let mut rows =
         Sharded::from_slice(&backends, BufferKind::Cuda, &numbers(16), 2, Split::Even).unwrap();
-    sim.fail(
-        Fail::call("cudaMemsetAsync")
-            .on_device(1)
-            .with(cudaError::cudaErrorIllegalAddress),
-    );
-    sim.fail(
-        Fail::call("cuMemsetD32Async")
-            .on_device(1)
-            .with(cudaError::cudaErrorIllegalAddress),
-    );
+    for call in ["cudaMemsetAsync", "cuMemsetD32Async"] {
+        let fail = Fail::call(call).on_device(1);
+        sim.fail(fail.with(cudaError::cudaErrorIllegalAddress));
+    }
     let check = |result: Result<(), CudaError>| {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Sticky, "{error}");

@@ -49,54 +49,41 @@ impl Buffer<f32> for Lying {
     }
 }
 
-/// Checks that a call fails because of the real length.
-fn refused<R>(outcome: Result<R>, way: &str) {
-    let Err(error) = outcome else {
-        panic!("{way}: went through")
-    };
-    let is_told = match &error {
-        Error::RangeOutOfBounds { len, .. } => *len == THERE,
-        Error::TooLarge { .. } => true,
-        _ => false,
-    };
-    assert!(is_told, "{way}: {error}");
-}
-
 #[test]
 fn a_buffer_that_says_more_than_it_has_is_refused() {
     on_each(|machine| {
         let backend = machine.backend();
         for says in [4, 1000, usize::MAX] {
-            let mut lying = Lying {
-                says,
-                memory: vec![1.0; THERE],
-            };
+            let memory = vec![1.0; THERE];
+            let mut lying = Lying { says, memory };
             let len = says.min(1000);
+            let mut refusals = vec![
+                lying.to_vec().map(drop),
+                lying.copy_from_host_at(0, &vec![2.0; len]),
+                lying.copy_from_host_at(usize::MAX, &[1.0]),
+                lying.copy_to_host_at(0, &mut vec![0.0; len]),
+                lying.fill(5.0),
+            ];
             for kind in BufferKind::ALL {
                 let mut honest = backend.create::<f32>(kind, len).unwrap();
-                let way = format!("{kind}, {says} elements");
-                refused(honest.copy_from_buffer_at(0, &lying, 0..len), &way);
-                refused(lying.copy_from_buffer_at(0, &*honest, 0..len), &way);
-                refused(lying.copy_from_buffer_at(2, &*honest, 0..2), &way);
+                refusals.extend([
+                    honest.copy_from_buffer_at(0, &lying, 0..len),
+                    lying.copy_from_buffer_at(0, &*honest, 0..len),
+                    lying.copy_from_buffer_at(2, &*honest, 0..2),
+                ]);
                 if says < usize::MAX {
-                    refused(honest.copy_from_buffer(&lying), &way);
-                    refused(lying.copy_from_buffer(&*honest), &way);
+                    refusals.push(honest.copy_from_buffer(&lying));
+                    refusals.push(lying.copy_from_buffer(&*honest));
                 }
-                assert_eq!(honest.to_vec().unwrap(), vec![0.0; len], "{way}");
+                assert_eq!(honest.to_vec().unwrap(), vec![0.0; len], "{kind}");
             }
-            refused(lying.to_vec(), "to_vec");
-            let there = vec![2.0; len];
-            refused(lying.copy_from_host_at(0, &there), "copy_from_host_at");
-            refused(
-                lying.copy_to_host_at(0, &mut vec![0.0; len]),
-                "copy_to_host_at",
-            );
-            refused(lying.copy_from_host_at(usize::MAX, &[1.0]), "the end");
+            for (way, refusal) in refusals.into_iter().enumerate() {
+                match refusal.unwrap_err() {
+                    Error::RangeOutOfBounds { len: THERE, .. } | Error::TooLarge { .. } => {}
+                    error => panic!("{way}, {says} elements: {error}"),
+                }
+            }
             assert_eq!(lying.memory, [1.0; THERE], "nothing was written");
-            refused(lying.fill(5.0), "fill");
-            lying.says = THERE;
-            lying.fill(5.0).unwrap();
-            assert_eq!(lying.memory, [5.0; THERE]);
         }
     });
 }
@@ -104,13 +91,10 @@ fn a_buffer_that_says_more_than_it_has_is_refused() {
 #[test]
 fn a_buffer_that_says_less_than_it_has_is_as_long_as_it_says() {
     on_each(|machine| {
-        let backend = machine.backend();
-        let mut lying = Lying {
-            says: 1,
-            memory: vec![1.0; THERE],
-        };
+        let (says, memory) = (1, vec![1.0; THERE]);
+        let mut lying = Lying { says, memory };
         for kind in BufferKind::ALL {
-            let mut honest = backend.create::<f32>(kind, 1).unwrap();
+            let mut honest = machine.backend().create::<f32>(kind, 1).unwrap();
             honest.fill(4.0).unwrap();
             lying.copy_from_buffer(&*honest).unwrap();
             assert_eq!(lying.memory, [4.0, 1.0, 1.0]);
@@ -118,6 +102,5 @@ fn a_buffer_that_says_less_than_it_has_is_as_long_as_it_says() {
             honest.copy_from_buffer(&lying).unwrap();
             assert_eq!(honest.to_vec().unwrap(), [6.0]);
         }
-        assert_eq!(lying.to_vec().unwrap(), [6.0]);
     });
 }

@@ -5,7 +5,9 @@ use cuda_um_testkit::without_pools;
 use um_backend::sim::Gpu;
 use um_backend::{
     Advice, CudaBackend, HintOutcome, Location, UnifiedBuffer,
-    cuda_um::{AccessPattern, Oversubscription, Placement, PoolOptions, UnifiedOptions},
+    cuda_um::{
+        AccessPattern, MemoryKind, Oversubscription, Placement, PoolOptions, UnifiedOptions,
+    },
 };
 
 use crate::support::{on_each, on_each_preset, on_preset};
@@ -70,10 +72,18 @@ fn a_backend_may_have_a_pool_of_its_own() {
         if !machine.has_good_managed_memory() {
             // The pool does not have mapped memory.
             assert_eq!(buffer.placement().placement, Placement::Mapped);
-            assert_eq!((backend.pool_stats(), backend.trim()), (None, 0));
+            assert_eq!(
+                (backend.pool_stats_of(MemoryKind::Managed), backend.trim()),
+                (None, 0)
+            );
             return;
         }
-        let live = || backend.pool_stats().unwrap().live_buffers;
+        let live = || {
+            backend
+                .pool_stats_of(MemoryKind::Managed)
+                .unwrap()
+                .live_buffers
+        };
         assert!(buffer.placement().reason.contains("pool"));
         let own = backend.allocate_unified_for::<f32>(1000, AccessPattern::DeviceResident);
         let own = own.unwrap();
@@ -81,7 +91,10 @@ fn a_backend_may_have_a_pool_of_its_own() {
         assert_eq!((live(), backend.trim()), (1, 0), "it is in use");
         drop(buffer);
         backend.synchronize().unwrap();
-        let reserved = backend.pool_stats().unwrap().reserved_bytes;
+        let reserved = backend
+            .pool_stats_of(MemoryKind::Managed)
+            .unwrap()
+            .reserved_bytes;
         assert_eq!((live(), backend.trim()), (0, reserved));
     });
     on_each(|machine| {
@@ -89,7 +102,9 @@ fn a_backend_may_have_a_pool_of_its_own() {
         let buffer = backend.allocate_unified::<f32>(10).unwrap();
         // Poor managed memory: the buffer is in the default pool of pinned memory.
         let is_managed = backend.device().managed_memory_obstacle().is_none();
-        let stats = backend.pool_stats().map(|stats| stats.live_buffers);
+        let stats = backend
+            .pool_stats_of(MemoryKind::Managed)
+            .map(|stats| stats.live_buffers);
         assert_eq!(stats, is_managed.then_some(1));
         drop(buffer);
         backend.synchronize().unwrap();
@@ -99,7 +114,10 @@ fn a_backend_may_have_a_pool_of_its_own() {
         let backend = machine.backend();
         without_pools(backend.device());
         let _buffer = backend.allocate_unified::<f32>(10).unwrap();
-        assert_eq!((backend.pool_stats(), backend.trim()), (None, 0));
+        assert_eq!(
+            (backend.pool_stats_of(MemoryKind::Managed), backend.trim()),
+            (None, 0)
+        );
     });
 }
 

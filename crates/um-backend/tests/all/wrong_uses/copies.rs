@@ -20,7 +20,7 @@ fn copies_and_ranges() {
         "`fill_range(5..2, 0.0)`" => |w| w.any(BufferKind::Cuda).fill_range(5..2, 0.0);
         "`copy_within(0..6, 5)`" => |w| w.on_device().copy_within(0..6, 5);
         "a view of 5..11" => |w| w.on_device().memory().device_view()?.slice(5..11);
-        "`copy_from_bytes` of 39 bytes into 10 `f32`" => |w| w.backend.create_erased(BufferKind::Host, DType::F32, 10)?.copy_from_bytes(&[0; 39]);
+        "a copy of 39 bytes into an erased buffer of 10 `f32`" => |w| w.backend.create_erased(BufferKind::Host, DType::F32, 10)?.bytes_mut().copy_from_host(&[0; 39]);
         "`read_from` a file that ends too early" => |w| w.unified().read_from(&mut &[0u8; 39][..], 0..10);
         "`write_to` a full target" => |w| w.unified().write_to(&mut &mut [0u8; 39][..], 0..10);
     };

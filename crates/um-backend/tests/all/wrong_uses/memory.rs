@@ -42,7 +42,7 @@ fn memory() {
         };
         "device memory as `UnifiedBuffer::from_foreign`" => |w| {
             let theirs = w.on_device();
-            let pointer = NonNull::new(theirs.as_device_ptr().cast_mut()).ok_or("no address")?;
+            let pointer = NonNull::new(theirs.as_ptr().cast_mut()).ok_or("no address")?;
             // SAFETY: it is refused.
             unsafe { cuda_um::UnifiedBuffer::from_foreign(w.backend.device(), pointer, 10, theirs) }
         };
@@ -59,8 +59,8 @@ fn memory() {
             w.backend.synchronize()?;
             let device = w.backend.device();
             // SAFETY: the owner keeps the memory, and nothing writes it.
-            let mut import = unsafe { cuda_um::UnifiedBuffer::from_foreign_read_only(device, pointer, 10, theirs) }
-                ?;
+            let import = unsafe { cuda_um::UnifiedBuffer::from_foreign(device, pointer, 10, theirs) };
+            let mut import = import?.read_only();
             import.set_name("their weights");
             import.fill(1.0)
         };

@@ -7,10 +7,10 @@ use crate::wrong_uses::world::{World, rows};
 
 /// Ten f32 in device memory.
 fn shared(world: &World) -> Result<SharedBuffer> {
-    let backend = &world.backend;
-    Ok(backend
-        .create_erased(BufferKind::Cuda, DType::F32, 10)?
-        .into())
+    let buffer = world
+        .backend
+        .create_erased(BufferKind::Cuda, DType::F32, 10);
+    buffer.map(SharedBuffer::new)
 }
 
 #[test]
