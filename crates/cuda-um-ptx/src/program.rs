@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::math::{Scalar, mma::Mma};
+pub(crate) use crate::run::Code;
 use crate::syntax::Space;
 
 /// Generic addresses of shared memory begin here; no pointer of a host has these bits.
@@ -98,100 +99,6 @@ pub(crate) enum Special {
     MaskGt,
     DynamicShared,
     TotalShared,
-}
-
-/// Instructions of which the machine has a loop of its own; `Extra` has the others.
-///
-/// Suffixes: `W` is 32 bits, `L` 64 bits, `S` signed, `F` f32, `D` f64.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Code {
-    MovW,
-    MovL,
-    AddW,
-    SubW,
-    MulW,
-    MadW,
-    AndW,
-    OrW,
-    XorW,
-    NotW,
-    ShlW,
-    ShrW,
-    ShrS,
-    MinW,
-    MaxW,
-    MinS,
-    MaxS,
-    AddL,
-    SubL,
-    MulL,
-    MadL,
-    AndL,
-    OrL,
-    XorL,
-    NotL,
-    ShlL,
-    ShrL,
-    MinL,
-    MaxL,
-    /// 32 × 32 to 64 bits, with an addend or without.
-    WideW,
-    WideS,
-    WideMadW,
-    WideMadS,
-    /// 64 from 32 bits and back.
-    Extend,
-    ExtendS,
-    Low,
-    High,
-    Join,
-    AddF,
-    SubF,
-    MulF,
-    FmaF,
-    MinF,
-    MaxF,
-    NegF,
-    AbsF,
-    AddD,
-    SubD,
-    MulD,
-    FmaD,
-    FloatS,
-    FloatW,
-    HalfF,
-    EqW,
-    LtW,
-    LeW,
-    LtS,
-    LeS,
-    EqL,
-    LtL,
-    LeL,
-    LtLS,
-    LeLS,
-    EqF,
-    LtF,
-    LeF,
-    EqD,
-    LtD,
-    LeD,
-    SelW,
-    SelL,
-    /// `d = table[a, b]`; `c` is the table of four bits.
-    Logic,
-    /// To `d`; a guard makes it divergent.
-    Branch,
-    /// To element `a` (a word) of table `d`.
-    Indexed,
-    Call,
-    Return,
-    Exit,
-    /// `Program::accesses[d]`.
-    Load,
-    Store,
-    /// `Program::extras[d]`.
-    Extra,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -44,7 +44,6 @@ impl Session {
         }
     }
 
-    /// A host guard is gone.
     pub(crate) fn guard_ends(&mut self, op: u64, part: &Part<'_>) {
         let Some(guard) = self.guards.remove(&op) else {
             return;

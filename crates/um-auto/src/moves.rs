@@ -68,7 +68,6 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the advice of the plan.
     pub(crate) fn release(&mut self) -> Result<()> {
         let device = Place::Device(self.device.ordinal());
         let buffers = self.buffers.values_mut();
@@ -76,7 +75,6 @@ impl Session {
         advised::unset_all(self.number)
     }
 
-    /// Enqueues the migration of parts to one place.
     fn migrate(&mut self, parts: &[Managed<'_, '_>], place: Place) -> Result<()> {
         // Memory that a guard holds stays where it is. So does memory that another library uses: a prefetch would wait for its work.
         let is_free = |(_, part): &&Managed<'_, '_>| !part.pages().are_held && !part.is_lent();

@@ -8,7 +8,6 @@ use std::ops::Range;
 /// Pieces of a buffer above which it counts as one.
 const MOST: usize = 32;
 
-/// The location of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Only(Place),
@@ -46,7 +45,6 @@ impl Pieces {
         }
     }
 
-    /// Sets the location of a range.
     pub(crate) fn set(&mut self, range: &Range<usize>, at: At) {
         if range.is_empty() {
             return;
@@ -75,10 +73,8 @@ impl Pieces {
     }
 }
 
-/// A buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
-    /// Where the pages are.
     pub(crate) real: Pieces,
     /// Where they would be if nothing was prefetched for a plan.
     pub(crate) base: Pieces,
@@ -101,7 +97,6 @@ impl Pages {
         }
     }
 
-    /// A processor uses a range.
     pub(crate) fn used(&mut self, range: &Range<usize>, place: Place) {
         self.base.set(range, At::Only(place));
         match self.kept {
@@ -119,7 +114,6 @@ impl Pages {
         }
     }
 
-    /// A range was moved for a plan.
     pub(crate) fn moved(&mut self, range: &Range<usize>, place: Place) {
         let at = match self.kept {
             Some(Kept::Both) => At::Both,
@@ -130,32 +124,4 @@ impl Pages {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_counted_and_set() {
-        let mut pieces = Pieces::new(100, Place::Host);
-        let device = Place::Device(0);
-        assert_eq!(pieces.missing(&(0..100), device), 100);
-        pieces.set(&(20..50), At::Only(device));
-        assert_eq!(pieces.missing(&(0..100), device), 70);
-        assert_eq!(pieces.missing(&(0..100), Place::Host), 30);
-        assert_eq!(pieces.missing(&(10..30), device), 10);
-        pieces.set(&(50..100), At::Both);
-        assert_eq!(pieces.missing(&(0..100), device), 20);
-        assert_eq!(pieces.missing(&(0..100), Place::Host), 30);
-        pieces.set(&(0..100), At::Only(Place::Host));
-        assert_eq!(pieces, Pieces::new(100, Place::Host));
-    }
-
-    #[test]
-    fn many_pieces_become_one() {
-        let mut pieces = Pieces::new(1000, Place::Host);
-        for at in 0..MOST + 1 {
-            pieces.set(&(10 * at..10 * at + 5), At::Only(Place::Device(0)));
-        }
-        assert!(pieces.0.len() <= MOST);
-        assert_eq!(pieces.0.last().map(|(end, _)| *end), Some(1000));
-    }
-}
+mod tests;

@@ -30,7 +30,6 @@ pub(crate) struct Moves {
     pub(crate) advice: Option<Kept>,
 }
 
-/// An event of the period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     key: u64,
@@ -46,7 +45,6 @@ impl Step {
     }
 }
 
-/// The moves of a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
@@ -111,7 +109,6 @@ impl Plan {
 }
 
 impl Step {
-    /// A step without moves.
     fn of(event: &Event) -> Self {
         let moves = event.uses.iter().map(|used| Moves {
             since: used.since,

@@ -44,7 +44,6 @@ pub(crate) struct Event {
     same: Option<u64>,
 }
 
-/// The last events.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     events: VecDeque<Event>,
@@ -57,12 +56,10 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// The number of the next event.
     pub(crate) fn next(&self) -> u64 {
         self.start + self.events.len() as u64
     }
 
-    /// The number of uses so far.
     pub(crate) fn uses(&self) -> u64 {
         self.uses
     }
@@ -98,7 +95,6 @@ impl Sequence {
         });
     }
 
-    /// The event of a number, if it is still there.
     pub(crate) fn event_mut(&mut self, number: u64) -> Option<&mut Event> {
         let at = number.checked_sub(self.start)?;
         self.events.get_mut(at as usize)
@@ -155,7 +151,6 @@ impl Sequence {
         }
     }
 
-    /// The last `count` events.
     pub(crate) fn tail(&self, count: usize) -> impl ExactSizeIterator<Item = &Event> + Clone {
         self.events.range(self.events.len() - count..)
     }
@@ -179,80 +174,4 @@ impl Event {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Pushes an event that uses one buffer; returns the period.
-    fn push(sequence: &mut Sequence, key: u64, since: u64, missing: u64) -> Option<usize> {
-        let used = Use {
-            since,
-            place: Place::Device(0),
-            writes: false,
-            bytes: 4096,
-            missing,
-            is_partial: false,
-            same_range: true,
-            may_advise: false,
-        };
-        sequence.push((key, Duration::ZERO, false), smallvec::smallvec![used]);
-        sequence.period(0)
-    }
-
-    #[test]
-    fn a_period_is_found_at_the_end_of_its_second_round() {
-        let mut sequence = Sequence::default();
-        assert_eq!(push(&mut sequence, 9, 0, 0), None, "a prefix");
-        for round in 0..2 {
-            for key in 0..3 {
-                let found = push(&mut sequence, key, if round == 0 { 0 } else { 3 }, 1);
-                assert_eq!(found, (round == 1 && key == 2).then_some(3));
-            }
-        }
-        // Any rotation of it has the same period, until another event comes.
-        assert_eq!(push(&mut sequence, 0, 3, 1), Some(3));
-        assert_eq!(push(&mut sequence, 7, 3, 1), None);
-    }
-
-    #[test]
-    fn a_period_in_which_nothing_is_elsewhere_is_none() {
-        let mut sequence = Sequence::default();
-        for _ in 0..10 {
-            assert_eq!(push(&mut sequence, 1, 1, 0), None);
-        }
-        assert_eq!(push(&mut sequence, 2, 1, 1), None);
-        for _ in 0..10 {
-            assert_eq!(push(&mut sequence, 1, 1, 0), None);
-        }
-        assert_eq!(
-            push(&mut sequence, 2, 1, 1),
-            Some(11),
-            "the longer loop has a gain"
-        );
-    }
-
-    #[test]
-    fn another_buffer_is_another_event() {
-        let mut sequence = Sequence::default();
-        push(&mut sequence, 1, 0, 1);
-        push(&mut sequence, 2, 1, 1);
-        push(&mut sequence, 1, 0, 1);
-        assert_eq!(
-            push(&mut sequence, 2, 0, 1),
-            None,
-            "the buffer is not the one of event 1"
-        );
-        push(&mut sequence, 1, 0, 1);
-        assert_eq!(push(&mut sequence, 2, 0, 1), Some(2));
-    }
-
-    #[test]
-    fn old_events_are_forgotten() {
-        let mut sequence = Sequence::default();
-        for at in 0..5 * LONGEST as u64 {
-            push(&mut sequence, at, 0, 1);
-        }
-        assert!(sequence.events.len() <= 2 * LONGEST + 1);
-        assert!(sequence.last.len() <= 2 * LONGEST + 1);
-        assert_eq!(sequence.next(), 5 * LONGEST as u64);
-    }
-}
+mod tests;

@@ -15,7 +15,6 @@ use std::time::Duration;
 const PATIENCE: u64 = 512;
 
 impl Session {
-    /// Returns true if the session has stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         matches!(self.state, State::Stopped)
     }
@@ -65,7 +64,6 @@ impl Session {
         number
     }
 
-    /// Adds the event to the sequence.
     fn record(&mut self, kind: &Kind, parts: &[Managed<'_, '_>]) {
         let first = self.sequence.uses();
         let mut uses = SmallVec::new();
@@ -126,7 +124,6 @@ impl Session {
         (!is_paused).then_some(step)
     }
 
-    /// Ends the plan, and learns again.
     fn forget_plan(&mut self) {
         let since = self.sequence.next();
         self.state = State::Learning { since, search: 0 };
@@ -175,7 +172,6 @@ impl Session {
         None
     }
 
-    /// A buffer is dropped.
     pub(crate) fn forget(&mut self, buffer: u64) {
         self.buffers.remove(&buffer);
     }

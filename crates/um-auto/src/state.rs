@@ -13,12 +13,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Buffers that a session remembers.
 const MOST_BUFFERS: usize = 1 << 14;
 /// The smallest buffer that a plan advises: advice applies to whole pages, which smaller ones share.
 const LEAST_ADVISED: usize = 64 << 10;
 
-/// The clock of the program.
 pub(crate) type Clock = Box<dyn Fn() -> Duration>;
 
 /// The processor that uses memory, or that has its pages.
@@ -63,13 +61,9 @@ pub(crate) enum State {
     Stopped,
 }
 
-/// A host guard.
 pub(crate) struct Guard {
-    /// The number of its event.
     pub(crate) event: u64,
-    /// The number of its use.
     pub(crate) number: u64,
-    /// The move that follows it.
     pub(crate) after: Option<Place>,
     /// The time at which the host got access.
     pub(crate) began: Option<Duration>,
@@ -77,7 +71,6 @@ pub(crate) struct Guard {
     pub(crate) before: Option<(Pages, u64)>,
 }
 
-/// A part of managed memory, and its position.
 pub(crate) type Managed<'a, 'p> = (usize, &'a Part<'p>);
 
 /// The part, if a plan may move it: memory that the program has advised is left alone.

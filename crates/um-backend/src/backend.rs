@@ -119,21 +119,6 @@ impl CudaBackend {
     /// Opens a backend on another device of the same runtime, with the options of this one: a copy between buffers of the two is one call of
     /// CUDA. The other device keeps its own cost model.
     ///
-    /// # Examples
-    /// ```
-    /// use um_backend::sim::Sim;
-    /// use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig};
-    ///
-    /// let sim = Sim::builder().devices(2).build().unwrap();
-    /// let first = CudaBackend::initialize_blocking(CudaBackendConfig::default().simulator(sim))?;
-    /// let second = first.sibling(1)?;
-    /// let source = first.create_from(BufferKind::Cuda, &[1.0f32, 2.0])?;
-    /// let mut target = second.create::<f32>(BufferKind::Cuda, 2)?;
-    /// target.copy_from_buffer(&*source)?;
-    /// assert_eq!(target.to_vec()?, [1.0, 2.0]);
-    /// # Ok::<(), um_backend::CudaError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`CudaError::NoSuchDevice`](crate::CudaError::NoSuchDevice), and as for [`initialize_blocking`](Self::initialize_blocking).
     pub fn sibling(&self, ordinal: usize) -> Result<Self> {

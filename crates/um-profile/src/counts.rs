@@ -1,7 +1,6 @@
 //! Sums of migrations and page faults.
 
-use cuda_um::sys;
-use sys::CUpti_ActivityUnifiedMemoryCounterKind as Kind;
+use cuda_um_trace::{Place, RecordKind};
 
 /// Sums over all managed memory of this process since [`MigrationCounter::start`](super::MigrationCounter::start).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,25 +23,22 @@ pub struct MigrationCounts {
 }
 
 impl MigrationCounts {
-    /// Adds a record to the sums.
-    pub(crate) fn add(&mut self, raw: &sys::CUpti_ActivityUnifiedMemoryCounter2) {
-        match raw.counterKind {
-            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD => {
-                self.bytes_to_device += raw.value;
+    pub(crate) fn add(&mut self, record: &RecordKind) {
+        match *record {
+            RecordKind::Migration {
+                from, to, bytes, ..
+            } => {
+                *match (from, to) {
+                    (Place::Host, _) => &mut self.bytes_to_device,
+                    (_, Place::Host) => &mut self.bytes_to_host,
+                    _ => &mut self.bytes_device_to_device,
+                } += bytes;
             }
-            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH => {
-                self.bytes_to_host += raw.value;
-            }
-            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD => {
-                self.bytes_device_to_device += raw.value;
-            }
-            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT => {
-                self.gpu_faults += raw.value;
+            RecordKind::GpuFault { faults, .. } => {
+                self.gpu_faults += faults;
                 self.gpu_fault_groups += 1;
             }
-            Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT => {
-                self.cpu_faults += 1;
-            }
+            RecordKind::CpuFault { .. } => self.cpu_faults += 1,
             _ => {}
         }
     }

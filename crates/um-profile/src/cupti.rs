@@ -23,40 +23,18 @@ use sys::{CUpti_ActivityKind, CUptiResult, Cupti};
 const MEMORY: CUpti_ActivityKind = CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER;
 const KERNEL: CUpti_ActivityKind = CUpti_ActivityKind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 
-/// The kinds of counters that are enabled. The flag is true if CUPTI must support the kind: some systems do not support the others.
-const COUNTERS: [(Kind, bool); 8] = [
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
-        true,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH,
-        true,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT,
-        true,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
-        true,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THRASHING,
-        false,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THROTTLING,
-        false,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP,
-        false,
-    ),
-    (
-        Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD,
-        false,
-    ),
+/// The counters that are enabled, which CUPTI must support; and those that some systems do not support.
+const NEEDED: [Kind; 4] = [
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD,
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH,
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT,
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT,
+];
+const OTHERS: [Kind; 4] = [
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THRASHING,
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_THROTTLING,
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_REMOTE_MAP,
+    Kind::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOD,
 ];
 
 const BUFFER: Layout = match Layout::from_size_align(256 * 1024, 8) {
@@ -137,7 +115,6 @@ impl Buffers {
         buffer
     }
 
-    /// Takes back a buffer that `give` returned.
     fn take_back(&mut self, buffer: *mut u8) {
         self.held -= 1;
         self.spare.push(Returned(buffer));
@@ -171,7 +148,7 @@ impl Collection {
         let single =
             sys::CUpti_ActivityUnifiedMemoryCounterScope::CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE;
         for device in 0..devices {
-            for (kind, needed) in COUNTERS {
+            for kind in NEEDED.into_iter().chain(OTHERS) {
                 let mut configuration = sys::CUpti_ActivityUnifiedMemoryCounterConfig {
                     scope: single,
                     kind,
@@ -182,12 +159,9 @@ impl Collection {
                 let code = unsafe {
                     (functions.cuptiActivityConfigureUnifiedMemoryCounter)(&mut configuration, 1)
                 };
-                if needed {
-                    check(
-                        functions,
-                        "cuptiActivityConfigureUnifiedMemoryCounter",
-                        code,
-                    )?;
+                if NEEDED.contains(&kind) {
+                    let call = "cuptiActivityConfigureUnifiedMemoryCounter";
+                    check(functions, call, code)?;
                 }
             }
         }
@@ -203,7 +177,6 @@ impl Collection {
         Ok(collection)
     }
 
-    /// Returns the clock of the records.
     pub(crate) fn clock(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let cupti = Arc::clone(&self.cupti);
         move || {
@@ -241,14 +214,12 @@ impl Collection {
         }
     }
 
-    /// Resets the number of marks to zero.
     pub(crate) fn forget_marks(&self) {
         if let Some(sink) = &mut *SINK.lock() {
             sink.marks = 0;
         }
     }
 
-    /// Returns the number of marks since the last reset.
     pub(crate) fn marks(&self) -> u64 {
         SINK.lock().as_ref().map_or(0, |sink| sink.marks)
     }
@@ -258,7 +229,6 @@ impl Collection {
         self.cupti.is_library()
     }
 
-    /// Returns the sums so far.
     pub(crate) fn counts(&self) -> MigrationCounts {
         let sink = SINK.lock();
         sink.as_ref()
@@ -383,22 +353,15 @@ impl Sink {
             self.marks += u64::from(raw.counterKind == to_host);
             return;
         }
-        let Collected {
-            records,
-            counts,
-            records_over,
-            ..
-        } = &mut self.collected;
-        counts.add(raw);
-        if self.keep.records == 0 {
+        let Some(record) = decode::record(raw) else {
             return;
-        }
-        if let Some(record) = decode::record(raw) {
-            if records.len() < self.keep.records {
-                records.push(record);
-            } else {
-                *records_over += 1;
-            }
+        };
+        let collected = &mut self.collected;
+        collected.counts.add(&record.kind);
+        match self.keep.records {
+            0 => {}
+            most if collected.records.len() < most => collected.records.push(record),
+            _ => collected.records_over += 1,
         }
     }
 
@@ -407,13 +370,12 @@ impl Sink {
             self.collected.kernels_over += 1;
             return;
         }
-        let name = if raw.name.is_null() {
-            String::new()
-        } else {
+        let name = match raw.name.is_null() {
+            true => String::new(),
             // SAFETY: CUPTI's name of the kernel ends with a NUL, and lives as long as the record.
-            unsafe { CStr::from_ptr(raw.name) }
+            false => unsafe { CStr::from_ptr(raw.name) }
                 .to_string_lossy()
-                .into_owned()
+                .into_owned(),
         };
         let run = KernelRun {
             name,
@@ -428,21 +390,4 @@ impl Sink {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn returned_buffers_are_kept_for_the_next_request() {
-        let mut buffers = Buffers {
-            most: 2,
-            ..Buffers::default()
-        };
-        let (first, second) = (buffers.give(), buffers.give());
-        assert!(!first.is_null() && !second.is_null() && first != second);
-        assert!(buffers.give().is_null(), "above the limit");
-        buffers.take_back(first);
-        assert_eq!(buffers.spare, [Returned(first)]);
-        assert_eq!(buffers.give(), first);
-        assert!(buffers.spare.is_empty());
-    }
-}
+mod tests;

@@ -36,7 +36,6 @@ impl From<ProfileError> for cuda_um::Error {
     }
 }
 
-/// Returns a hint for the user.
 fn advice(code: u32) -> &'static str {
     match code {
         35 => "; an administrator allows it with NVreg_RestrictProfilingToAdminUsers=0",

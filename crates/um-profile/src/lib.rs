@@ -9,13 +9,11 @@ mod error;
 mod flush;
 mod lock;
 mod matching;
-mod options;
 mod session;
 
 pub use crate::counter::MigrationCounter;
 pub use crate::counts::MigrationCounts;
 pub use crate::error::ProfileError;
-pub use crate::options::ProfileOptions;
 pub use cuda_um_trace as trace;
 pub use cuda_um_trace::Trace;
 
@@ -67,7 +65,7 @@ const CUPTI_BUFFERS: usize = 64;
 /// - Start it before the first managed buffer: CUPTI omits memory that was allocated before its first start (seen with CUDA 13.0 on an
 ///   H200). Buffers that already exist are in the trace from the first operation that uses them.
 /// - It collects the records of the whole process, and the operations of the given runtime (and of others over the same driver).
-/// - Its memory is bounded ([`ProfileOptions`]); the trace counts the omitted records and operations.
+/// - Its memory is bounded ([`start_with`](Self::start_with)); the trace counts the omitted records and operations.
 #[doc(alias = "cuptiActivityEnable")]
 pub struct Profiler {
     collection: Option<Collection>,
@@ -90,14 +88,15 @@ impl Profiler {
     /// collect (the process has no profiling permission, or another profiler uses CUPTI); [`ProfileError::AlreadyRunning`];
     /// [`ProfileError::NoDevice`]. The program can continue without a profile.
     pub fn start(runtime: &Runtime) -> Result<Self, ProfileError> {
-        Self::start_with(runtime, ProfileOptions::default())
+        Self::start_with(runtime, 1_000_000)
     }
 
-    /// Does the same as [`start`](Self::start), with options.
+    /// Does the same as [`start`](Self::start), with at most `max_records` records of managed memory, about 64 bytes each, operations and runs
+    /// of kernels (each), in place of 1,000,000. [`Trace::dropped_records`] and [`Trace::dropped_operations`] count the others.
     ///
     /// # Errors
     /// The errors of [`start`](Self::start).
-    pub fn start_with(runtime: &Runtime, options: ProfileOptions) -> Result<Self, ProfileError> {
+    pub fn start_with(runtime: &Runtime, max_records: usize) -> Result<Self, ProfileError> {
         let devices = runtime.device_count().map_err(Box::new)?;
         let running = Running::take()?;
         let cupti = cupti_of(runtime)?;
@@ -109,13 +108,13 @@ impl Profiler {
             cuda: runtime.version().to_string(),
         };
         let keep = Keep {
-            records: options.max_records,
+            records: max_records,
             buffers: CUPTI_BUFFERS,
         };
         let collection = Collection::start(cupti, devices as u32, keep)?;
         let marker = Marker::new(&collection, runtime);
         let clock = Box::new(collection.clock());
-        let recorder = Arc::new(Recorder::new(runtime.clone(), clock, &options));
+        let recorder = Arc::new(Recorder::new(runtime.clone(), clock, max_records));
         Ok(Self {
             collection: Some(collection),
             marker,

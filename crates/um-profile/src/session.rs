@@ -1,7 +1,6 @@
 //! The program's calls while a profiler runs: buffers and operations, with times of the records' clock.
 
 use crate::lock::Mutex;
-use crate::options::ProfileOptions;
 use cuda_um::observe::{BufferInfo, Observer, Op, Part, SlabInfo, Told, What};
 use cuda_um::{Advice, Device, Location, Runtime};
 use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place, fitting_name};
@@ -10,7 +9,6 @@ use std::collections::HashMap;
 /// The clock of the records, in nanoseconds.
 pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// The observer that fills a session.
 pub(crate) struct Recorder {
     /// Operations of other drivers (other simulators) are ignored.
     runtime: Runtime,
@@ -18,14 +16,12 @@ pub(crate) struct Recorder {
     session: Mutex<Session>,
 }
 
-/// The buffers and operations of a profile.
 #[derive(Default)]
 pub(crate) struct Session {
     most: usize,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) buffers: Vec<Buffer>,
-    /// The index of each buffer in `buffers`.
     known: HashMap<u64, usize>,
     pub(crate) operations: Vec<Operation>,
     /// The start of each operation that has begun, by its number.
@@ -39,9 +35,9 @@ pub(crate) struct Session {
 const OPEN: u64 = u64::MAX;
 
 impl Recorder {
-    pub(crate) fn new(runtime: Runtime, clock: Clock, options: &ProfileOptions) -> Self {
+    pub(crate) fn new(runtime: Runtime, clock: Clock, most: usize) -> Self {
         let session = Session {
-            most: options.max_records,
+            most,
             start: clock(),
             ..Session::default()
         };
@@ -52,7 +48,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the session and returns it. A call that still runs on another thread is lost.
+    /// A call that still runs on another thread is lost.
     pub(crate) fn end(&self) -> Session {
         let mut session = std::mem::take(&mut *self.session.lock());
         session.end = (self.clock)();

@@ -238,7 +238,7 @@ impl Decoder<'_> {
         } else {
             vec![None; sources.len()]
         };
-        if d.len() != sources.len() {
+        if sources.is_empty() || d.len() != sources.len() {
             return self.bad("a vector of another size is expected");
         }
         if compare {

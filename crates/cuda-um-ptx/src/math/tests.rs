@@ -5,7 +5,7 @@
 #[allow(dead_code, unreachable_pub, reason = "a part is needed")]
 mod values;
 
-use super::convert::{cvt, cvt_pack, pack};
+use super::convert::{cvt, pack};
 use super::float::{self, Bf16, F16, Float};
 use super::mma::{Mma, matrix_elements, mma, mma_f64};
 use super::{Mode, Round, Type};
@@ -213,118 +213,16 @@ fn every_half_is_what_the_crate_half_says() {
     }
 }
 
+/// 449 is nearer to the largest E4M3, 448, than to what would follow.
 #[test]
-fn floats_become_integers_as_the_cpu_rounds_and_saturates() {
-    let mut random = Random::new(10);
-    for _ in 0..100_000 {
-        let a = f64::from_bits(Draw::NumF64.draw(&mut random));
-        let b = f32::from_bits(Draw::NumF32.draw(&mut random) as u32);
-        for (round, rounded, single) in [
-            (Round::Near, a.round_ties_even(), b.round_ties_even()),
-            (Round::Zero, a.trunc(), b.trunc()),
-            (Round::Down, a.floor(), b.floor()),
-            (Round::Up, a.ceil(), b.ceil()),
-        ] {
-            let result = |to| cvt(a.to_bits(), Type::F64, to, rounding(round));
-            assert_eq!(result(Type::S64), rounded as i64 as u64, "{a:e} {round:?}");
-            assert_eq!(result(Type::U64), rounded as u64, "{a:e} {round:?}");
-            assert_eq!(
-                result(Type::S32) as u32,
-                rounded as i32 as u32,
-                "{a:e} {round:?}"
-            );
-            assert_eq!(result(Type::U8) as u8, rounded as u8, "{a:e} {round:?}");
-            let result = |to| cvt(b.to_bits().into(), Type::F32, to, rounding(round));
-            assert_eq!(
-                result(Type::S32) as u32,
-                single as i32 as u32,
-                "{b:e} {round:?}"
-            );
-            assert_eq!(result(Type::U32) as u32, single as u32, "{b:e} {round:?}");
-            assert_eq!(
-                result(Type::S16) as u16,
-                single as i16 as u16,
-                "{b:e} {round:?}"
-            );
-            let whole = cvt(
-                b.to_bits().into(),
-                Type::F32,
-                Type::F32,
-                Mode {
-                    integer: true,
-                    ..rounding(round)
-                },
-            );
-            assert_eq!(whole as u32, single.to_bits(), "{b:e} {round:?}");
-        }
-    }
-}
-
-#[test]
-fn integers_become_floats_and_integers() {
-    let mut random = Random::new(11);
-    for _ in 0..100_000 {
-        let a = Draw::I64.draw(&mut random);
-        let to = |from, to| cvt(a, from, to, Mode::PLAIN);
-        assert_eq!(to(Type::S64, Type::F64), (a as i64 as f64).to_bits());
-        assert_eq!(to(Type::U64, Type::F32) as u32, (a as f32).to_bits());
-        assert_eq!(to(Type::S32, Type::F32) as u32, (a as i32 as f32).to_bits());
-        assert_eq!(
-            to(Type::U16, Type::F16) as u16,
-            half::f16::from_f64((a as u16).into()).to_bits()
-        );
-        assert_eq!(to(Type::S8, Type::S64), a as i8 as u64);
-        assert_eq!(to(Type::S64, Type::S16), a as i16 as u64);
-        let saturated = cvt(a, Type::S64, Type::U8, Mode::of(&["sat"]));
-        assert_eq!(saturated, (a as i64).clamp(0, 255) as u64);
-    }
-    assert_eq!(cvt_pack(300, 0xffff_fff0, 0x1234, Type::U8), 0x1234_ff00);
-    assert_eq!(cvt_pack(40_000, 0xffff_fff0, 0, Type::S16), 0x7fff_fff0);
-}
-
-/// `.ftz`, `.sat`, `.relu`, and NaN: 9.7.3.
-#[test]
-fn modifiers() {
-    let (tiny, nan) = (f32::from_bits(1), f32::from_bits(0xffc0_1234));
-    let mode = Mode::PLAIN;
-    let [ftz, sat, relu, nans, xorsign, finite] =
-        ["ftz", "sat", "relu", "NaN", "xorsign", "satfinite"].map(|name| Mode::of(&[name]));
-    assert_eq!(float::add(tiny, -0.0, ftz).to_bits(), 0);
-    assert_eq!(float::mul(-tiny, 1.0, ftz).to_bits(), 0x8000_0000);
-    assert_eq!(float::mul(f32::MIN_POSITIVE, 0.5, ftz).to_bits(), 0);
-    assert_eq!(float::add(nan, 1.0, mode).to_bits(), 0x7fff_ffff);
-    assert_eq!(
-        float::add(f64::INFINITY, f64::NEG_INFINITY, mode).to_bits(),
-        0xfff8 << 48
-    );
-    assert_eq!(
-        [
-            float::add(nan, 1.0, sat),
-            float::add(-2.0, 1.0, sat),
-            float::add(1.0, 1.0, sat)
-        ]
-        .map(f32::to_bits),
-        [0, 0, 0x3f80_0000]
-    );
-    assert_eq!(float::fma(F16(0xbc00), F16(0x3c00), F16(0), relu).0, 0);
-    assert_eq!(float::fma(F16(0x7e01), F16(0x3c00), F16(0), relu).0, 0x7fff);
-    assert_eq!(float::min(0.0_f32, -0.0, mode).to_bits(), 0x8000_0000);
-    assert_eq!(float::max(-0.0_f32, 0.0, mode).to_bits(), 0);
-    assert_eq!(float::max(nan, -3.0, mode), -3.0);
-    assert_eq!(float::max(nan, -3.0, nans).to_bits(), 0x7fff_ffff);
-    assert_eq!(float::min(-5.0_f32, 3.0, xorsign), -3.0);
-    // 449 is nearer to the largest E4M3, 448, than to what would follow.
-    let e4m3 = |a: f32, b: f32| {
-        pack(
-            a.to_bits().into(),
-            b.to_bits().into(),
-            Type::F32,
-            Type::E4m3,
-            finite,
-        )
+fn the_smallest_floats_saturate() {
+    let finite = Mode::of(&["satfinite"]);
+    let e4m3 = |values: [f32; 2]| {
+        let [high, low] = values.map(|value| value.to_bits().into());
+        pack(high, low, Type::F32, Type::E4m3, finite)
     };
-    assert_eq!(e4m3(449.0, -1e9), 0x7efe);
-    assert_eq!(e4m3(f32::NAN, f32::INFINITY), 0x7f7e);
+    assert_eq!(e4m3([449.0, -1e9]), 0x7efe);
+    assert_eq!(e4m3([f32::NAN, f32::INFINITY]), 0x7f7e);
 }
 
 /// The layouts of the manual's figures: 9.7.14.5.

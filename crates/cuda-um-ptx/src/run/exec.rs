@@ -1,6 +1,4 @@
-//! The loop over instructions: one dispatch a warp instruction, then a loop over lanes that becomes vector instructions.
-//!
-//! Lanes are taken eight at a time, all sources before the result is written, so that a result may be one of the sources.
+//! The loop over instructions: one dispatch a warp instruction, then a loop over lanes.
 
 #![expect(
     unsafe_code,
@@ -8,13 +6,12 @@
 )]
 
 use super::block::{Common, Warp};
+use super::codes;
 use super::collective::scalar;
 use super::fragments::{Fragment, State};
 use super::memory::lanes;
 use super::{At, Worker};
 use crate::launch::{Failure, Finding, FindingKind};
-use crate::math::{Mode, Type};
-use crate::math::{convert, float};
 use crate::program::{Code, Inst, Op};
 
 /// The launch is over.
@@ -155,107 +152,6 @@ fn execute_best(
 }
 
 #[inline(always)]
-fn eight<T: Copy>(lanes: &[T; 32], part: usize) -> [T; 8] {
-    let (parts, _) = lanes.as_chunks::<8>();
-    parts[part]
-}
-
-/// Writes the lanes of `mask`.
-#[inline(always)]
-fn put<T: Copy>(d: &mut [T; 32], part: usize, values: [T; 8], mask: u32) {
-    let (parts, _) = d.as_chunks_mut::<8>();
-    let d = &mut parts[part];
-    if mask == u32::MAX {
-        *d = values;
-    } else {
-        for i in 0..8 {
-            let bit = 1 << (part * 8 + i);
-            d[i] = if mask & bit != 0 { values[i] } else { d[i] };
-        }
-    }
-}
-
-/// `d = value` for lanes `a`, `b` and `c` of the files that are named; closures would not be inlined.
-macro_rules! lanes {
-    ($d:expr, $inst:expr, $mask:expr, $value:expr, $($lane:ident $file:expr, $slot:ident);+) => {
-        for part in 0..4 {
-            $(let $lane = eight(&$file[$inst.$slot as usize], part);)+
-            let mut values = eight(&$d[$inst.d as usize], part);
-            for i in 0..8 {
-                $(let $lane = $lane[i];)+
-                values[i] = $value;
-            }
-            put(&mut $d[$inst.d as usize], part, values, $mask);
-        }
-    };
-}
-
-macro_rules! one {
-    ($file:expr, $inst:expr, $mask:expr, |$a:ident| $value:expr) => { lanes!($file, $inst, $mask, $value, $a $file, a) };
-}
-
-macro_rules! two {
-    ($file:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident| $value:expr) => { lanes!($file, $inst, $mask, $value, $a $file, a; $b $file, b) };
-}
-
-macro_rules! three {
-    ($file:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident, $c:ident| $value:expr) => {
-        lanes!($file, $inst, $mask, $value, $a $file, a; $b $file, b; $c $file, c)
-    };
-}
-
-macro_rules! float {
-    ($file:expr, $inst:expr, $mask:expr, $type:ty, |$($lane:ident $slot:ident),+| $value:expr) => {
-        lanes!($file, $inst, $mask, { $(let $lane = <$type>::from_bits($lane);)+ ($value).to_bits() }, $($lane $file, $slot);+)
-    };
-}
-
-/// One of two registers for each lane, by a predicate.
-macro_rules! select {
-    ($file:ident, $preds:ident, $inst:ident, $mask:ident) => {{
-        let mut value = $file[$inst.b as usize];
-        let chooser = $preds[$inst.c as usize];
-        for part in 0..4 {
-            put(
-                &mut value,
-                part,
-                eight(&$file[$inst.a as usize], part),
-                chooser,
-            );
-        }
-        for part in 0..4 {
-            put(
-                &mut $file[$inst.d as usize],
-                part,
-                eight(&value, part),
-                $mask,
-            );
-        }
-    }};
-}
-
-/// A comparison: a bit for each lane; `c` negates it.
-macro_rules! test {
-    ($file:expr, $preds:expr, $inst:expr, $mask:expr, |$a:ident, $b:ident| $value:expr) => {{
-        let mut bits = 0;
-        for part in 0..4 {
-            let (a, b) = (
-                eight(&$file[$inst.a as usize], part),
-                eight(&$file[$inst.b as usize], part),
-            );
-            let mut byte = 0;
-            for i in 0..8 {
-                let ($a, $b) = (a[i], b[i]);
-                byte |= u32::from($value) << i;
-            }
-            bits |= byte << (8 * part);
-        }
-        let d = &mut $preds[$inst.d as usize];
-        *d = *d & !$mask | (bits ^ $inst.c.wrapping_neg()) & $mask;
-    }};
-}
-
-#[inline(always)]
 fn execute(
     worker: &mut Worker,
     warp: &mut Warp,
@@ -264,7 +160,6 @@ fn execute(
     limit: u32,
     quota: u64,
 ) -> Executed {
-    const MODE: Mode = Mode::PLAIN;
     macro_rules! at {
         ($mask:expr, $pc:expr) => {
             At {
@@ -304,140 +199,7 @@ fn execute(
             pc += 1;
             continue;
         }
-        let (words, longs, preds) = (
-            &mut warp.words[..],
-            &mut warp.longs[..],
-            &mut warp.preds[..],
-        );
         match inst.code {
-            Code::MovW => one!(words, inst, mask, |a| a),
-            Code::MovL => one!(longs, inst, mask, |a| a),
-            Code::AddW => two!(words, inst, mask, |a, b| a.wrapping_add(b)),
-            Code::SubW => two!(words, inst, mask, |a, b| a.wrapping_sub(b)),
-            Code::MulW => two!(words, inst, mask, |a, b| a.wrapping_mul(b)),
-            Code::MadW => three!(words, inst, mask, |a, b, c| a
-                .wrapping_mul(b)
-                .wrapping_add(c)),
-            Code::AndW => two!(words, inst, mask, |a, b| a & b),
-            Code::OrW => two!(words, inst, mask, |a, b| a | b),
-            Code::XorW => two!(words, inst, mask, |a, b| a ^ b),
-            Code::NotW => one!(words, inst, mask, |a| !a),
-            Code::ShlW => two!(words, inst, mask, |a, b| if b < 32 {
-                a << (b & 31)
-            } else {
-                0
-            }),
-            Code::ShrW => two!(words, inst, mask, |a, b| if b < 32 {
-                a >> (b & 31)
-            } else {
-                0
-            }),
-            Code::ShrS => two!(
-                words,
-                inst,
-                mask,
-                |a, b| (a as i32 >> (if b < 31 { b } else { 31 })) as u32
-            ),
-            Code::MinW => two!(words, inst, mask, |a, b| if a < b { a } else { b }),
-            Code::MaxW => two!(words, inst, mask, |a, b| if a > b { a } else { b }),
-            Code::MinS => two!(words, inst, mask, |a, b| if (a as i32) < b as i32 {
-                a
-            } else {
-                b
-            }),
-            Code::MaxS => two!(words, inst, mask, |a, b| if a as i32 > b as i32 {
-                a
-            } else {
-                b
-            }),
-            Code::AddL => two!(longs, inst, mask, |a, b| a.wrapping_add(b)),
-            Code::SubL => two!(longs, inst, mask, |a, b| a.wrapping_sub(b)),
-            Code::MulL => two!(longs, inst, mask, |a, b| a.wrapping_mul(b)),
-            Code::MadL => three!(longs, inst, mask, |a, b, c| a
-                .wrapping_mul(b)
-                .wrapping_add(c)),
-            Code::AndL => two!(longs, inst, mask, |a, b| a & b),
-            Code::OrL => two!(longs, inst, mask, |a, b| a | b),
-            Code::XorL => two!(longs, inst, mask, |a, b| a ^ b),
-            Code::NotL => one!(longs, inst, mask, |a| !a),
-            Code::ShlL => {
-                lanes!(longs, inst, mask, if b < 64 { a << (b & 63) } else { 0 }, a longs, a; b words, b)
-            }
-            Code::ShrL => {
-                lanes!(longs, inst, mask, if b < 64 { a >> (b & 63) } else { 0 }, a longs, a; b words, b)
-            }
-            Code::MinL => two!(longs, inst, mask, |a, b| if a < b { a } else { b }),
-            Code::MaxL => two!(longs, inst, mask, |a, b| if a > b { a } else { b }),
-            Code::WideW => {
-                lanes!(longs, inst, mask, u64::from(a) * u64::from(b), a words, a; b words, b)
-            }
-            Code::WideS => {
-                lanes!(longs, inst, mask, (i64::from(a as i32) * i64::from(b as i32)) as u64, a words, a; b words, b)
-            }
-            Code::WideMadW => {
-                lanes!(longs, inst, mask, (u64::from(a) * u64::from(b)).wrapping_add(c), a words, a; b words, b; c longs, c)
-            }
-            Code::WideMadS => {
-                lanes!(longs, inst, mask, ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c), a words, a; b words, b; c longs, c)
-            }
-            Code::Extend => lanes!(longs, inst, mask, u64::from(a), a words, a),
-            Code::ExtendS => lanes!(longs, inst, mask, i64::from(a as i32) as u64, a words, a),
-            Code::Low => lanes!(words, inst, mask, a as u32, a longs, a),
-            Code::High => lanes!(words, inst, mask, (a >> 32) as u32, a longs, a),
-            Code::Join => {
-                lanes!(longs, inst, mask, u64::from(b) << 32 | u64::from(a), a words, a; b words, b)
-            }
-            Code::AddF => float!(words, inst, mask, f32, |a a, b b| float::add(a, b, MODE)),
-            Code::SubF => float!(words, inst, mask, f32, |a a, b b| float::sub(a, b, MODE)),
-            Code::MulF => float!(words, inst, mask, f32, |a a, b b| float::mul(a, b, MODE)),
-            Code::FmaF => float!(words, inst, mask, f32, |a a, b b, c c| float::fma(a, b, c, MODE)),
-            Code::MinF => float!(words, inst, mask, f32, |a a, b b| float::min(a, b, MODE)),
-            Code::MaxF => float!(words, inst, mask, f32, |a a, b b| float::max(a, b, MODE)),
-            Code::NegF => one!(words, inst, mask, |a| a ^ 1 << 31),
-            Code::AbsF => one!(words, inst, mask, |a| a & !(1 << 31)),
-            Code::AddD => float!(longs, inst, mask, f64, |a a, b b| float::add(a, b, MODE)),
-            Code::SubD => float!(longs, inst, mask, f64, |a a, b b| float::sub(a, b, MODE)),
-            Code::MulD => float!(longs, inst, mask, f64, |a a, b b| float::mul(a, b, MODE)),
-            Code::FmaD => float!(longs, inst, mask, f64, |a a, b b, c c| float::fma(a, b, c, MODE)),
-            Code::FloatS => one!(words, inst, mask, |a| (a as i32 as f32).to_bits()),
-            Code::FloatW => one!(words, inst, mask, |a| (a as f32).to_bits()),
-            Code::HalfF => one!(words, inst, mask, |a| convert::cvt(
-                a.into(),
-                Type::F16,
-                Type::F32,
-                MODE
-            ) as u32),
-            Code::EqW => test!(words, preds, inst, mask, |a, b| a == b),
-            Code::LtW => test!(words, preds, inst, mask, |a, b| a < b),
-            Code::LeW => test!(words, preds, inst, mask, |a, b| a <= b),
-            Code::LtS => test!(words, preds, inst, mask, |a, b| (a as i32) < b as i32),
-            Code::LeS => test!(words, preds, inst, mask, |a, b| a as i32 <= b as i32),
-            Code::EqL => test!(longs, preds, inst, mask, |a, b| a == b),
-            Code::LtL => test!(longs, preds, inst, mask, |a, b| a < b),
-            Code::LeL => test!(longs, preds, inst, mask, |a, b| a <= b),
-            Code::LtLS => test!(longs, preds, inst, mask, |a, b| (a as i64) < b as i64),
-            Code::LeLS => test!(longs, preds, inst, mask, |a, b| a as i64 <= b as i64),
-            Code::EqF => test!(words, preds, inst, mask, |a, b| f32::from_bits(a)
-                == f32::from_bits(b)),
-            Code::LtF => test!(words, preds, inst, mask, |a, b| f32::from_bits(a)
-                < f32::from_bits(b)),
-            Code::LeF => test!(words, preds, inst, mask, |a, b| f32::from_bits(a)
-                <= f32::from_bits(b)),
-            Code::EqD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
-                == f64::from_bits(b)),
-            Code::LtD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
-                < f64::from_bits(b)),
-            Code::LeD => test!(longs, preds, inst, mask, |a, b| f64::from_bits(a)
-                <= f64::from_bits(b)),
-            Code::SelW => select!(words, preds, inst, mask),
-            Code::SelL => select!(longs, preds, inst, mask),
-            Code::Logic => {
-                let (a, b) = (preds[inst.a as usize], preds[inst.b as usize]);
-                let term = |bit: u32, value: u32| if inst.c & bit != 0 { value } else { 0 };
-                let value = term(8, a & b) | term(4, a & !b) | term(2, !a & b) | term(1, !a & !b);
-                let d = &mut preds[inst.d as usize];
-                *d = *d & !mask | value & mask;
-            }
             Code::Branch => {
                 let target = inst.d as usize;
                 if mask != active {
@@ -498,6 +260,13 @@ fn execute(
                     }
                 }
             }
+            _ => codes::execute(
+                inst,
+                mask,
+                &mut warp.words,
+                &mut warp.longs,
+                &mut warp.preds,
+            ),
         }
         pc += 1;
     };

@@ -4,6 +4,7 @@ mod access;
 mod atomics;
 mod block;
 mod check;
+mod codes;
 mod collective;
 mod exec;
 mod fragments;
@@ -17,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::launch::{Checks, Failure, Finding, FindingKind, Launch, LineReport, Memory, Report};
 use crate::program::{Class, Constant, Program, Special};
 use block::{Block, Common, Warp};
+pub(crate) use codes::Code;
 use exec::Stop;
 use memory::Cache;
 

@@ -79,24 +79,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Returns the elements as a vector: the adopted vector itself, or a copy of other memory. Waits for all work that uses the buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of that work, and of [`to_vec`](Self::to_vec). An adopted vector is then leaked, because a device may still use it.
-    ///
-    /// # Panics
-    ///
-    /// Never: the type of the vector was checked.
-    pub fn into_vec(self) -> Result<Vec<T>> {
-        if !self.raw.holds::<Vec<T>>() {
-            let copy = self.to_vec()?;
-            return self.close().map(|()| copy);
-        }
-        let vector = self.raw.close()?.and_then(|held| held.downcast().ok());
-        Ok(*vector.expect("the owner holds the vector of from_vec"))
-    }
-
     /// Returns the same memory as bytes, for a buffer whose element type is a value.
     pub fn into_bytes(self) -> UnifiedBuffer<u8> {
         Memory::of_raw(self.raw)

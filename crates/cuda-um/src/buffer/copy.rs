@@ -61,7 +61,7 @@ pub(super) unsafe fn exchange(
                 host,
                 device: view.address(),
                 bytes: view.len(),
-                kind: kind(raw, direction.kind()),
+                kind: direction.kind(raw),
             };
             // SAFETY: the caller's promise.
             let copied = unsafe {
@@ -109,14 +109,6 @@ unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Managed memory may be on either side: CUDA derives the kind of the copy from the addresses.
-pub(super) fn kind(buffer: &Allocation, explicit: CopyKind) -> CopyKind {
-    match buffer.is_managed() {
-        true => CopyKind::ByAddress,
-        false => explicit,
-    }
 }
 
 impl Stream {

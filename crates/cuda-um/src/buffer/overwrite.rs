@@ -5,12 +5,10 @@
 )]
 
 use crate::DeviceCopy;
-use crate::buffer::copy::kind;
 use crate::buffer::transfer::{Direction, Job, Piece, Staged, Transfers};
 use crate::buffer::view::ViewMut;
 use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
-use crate::driver::CopyKind;
 use crate::error::Result;
 use crate::sync::assert_no_lock_held;
 use std::marker::PhantomData;
@@ -114,7 +112,7 @@ pub(super) fn overwrite<T: DeviceCopy>(
             host: std::ptr::null_mut(),
             device: view.address(),
             bytes: view.len(),
-            kind: kind(view.raw, CopyKind::HostToDevice),
+            kind: Direction::ToDevice.kind(view.raw),
         };
         let options = Transfers::of(view.device().state()).options();
         let (threads, pieces) = options.pieces(&copy, size_of::<T>());

@@ -197,9 +197,6 @@ impl Capabilities {
         let sizes = GRID.into_iter().zip(grid).zip(self.max_grid);
         for ((what, value), limit) in sizes.chain(BLOCK.into_iter().zip(block).zip(self.max_block))
         {
-            if value == 0 {
-                return Err(nothing(what));
-            }
             within(what, u64::from(value), limit)?;
         }
         let threads = block.iter().map(|&size| u64::from(size)).product();
@@ -207,13 +204,12 @@ impl Capabilities {
     }
 
     pub(crate) fn check_block(&self, threads: u64, shared_bytes: u64) -> Result<()> {
-        const THREADS: &str = "threads of a block";
-        if threads == 0 {
-            return Err(nothing(THREADS));
+        within("threads of a block", threads, self.max_threads_per_block)?;
+        let what = "shared memory of a block in bytes";
+        match shared_bytes {
+            0 => Ok(()),
+            _ => within(what, shared_bytes, self.most_shared_bytes()),
         }
-        within(THREADS, threads, self.max_threads_per_block)?;
-        let limit = self.most_shared_bytes();
-        within("shared memory of a block in bytes", shared_bytes, limit)
     }
 
     fn most_shared_bytes(&self) -> u32 {
@@ -222,20 +218,16 @@ impl Capabilities {
     }
 }
 
-fn nothing(what: &'static str) -> Error {
-    Error::InvalidArgument {
-        what,
-        value: "0".to_owned(),
-        reason: "a launch has at least one block and one thread".to_owned(),
-    }
-}
-
 fn within(what: &'static str, value: u64, limit: u32) -> Result<()> {
     let limit = u64::from(limit);
-    if value <= limit {
-        Ok(())
-    } else {
-        Err(Error::LimitExceeded { what, value, limit })
+    match value {
+        0 => Err(Error::InvalidArgument {
+            what,
+            value: "0".to_owned(),
+            reason: "a launch has at least one block and one thread".to_owned(),
+        }),
+        _ if value <= limit => Ok(()),
+        _ => Err(Error::LimitExceeded { what, value, limit }),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::driver::owned::{self, Owned};
 use crate::driver::{Api, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::fork;
-use crate::sync::{Mutex, cores, shard};
+use crate::sync::{cores, shard};
 use cuda_um_cost::CostModel;
 use smallvec::SmallVec;
 use std::fmt;
@@ -29,7 +29,6 @@ use std::sync::{Arc, OnceLock};
 /// let device = runtime.device(0)?;
 /// let info = device.memory_info()?;
 /// assert!(info.free_bytes <= info.total_bytes);
-/// device.set_cost_model(cuda_um::cost::CostModel::h100())?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Clone)]
@@ -67,7 +66,7 @@ pub(crate) struct DeviceState {
     pub(crate) streams: Arc<Streams>,
     /// The state of copies from and to pageable memory.
     pub(crate) transfers: Slot,
-    cost: Mutex<Arc<CostModel>>,
+    cost: Arc<CostModel>,
 }
 
 impl Device {
@@ -187,22 +186,7 @@ impl Device {
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise
     /// the built-in values for such a device ([`CostModel::of_gpu`]).
     pub fn cost_model(&self) -> Arc<CostModel> {
-        Arc::clone(&self.state().cost.lock())
-    }
-
-    /// Sets the cost model, for all handles of this device. Automatic prefetches and reports estimate times by it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidArgument`] if a value of the model is impossible; the previous model stays.
-    pub fn set_cost_model(&self, model: CostModel) -> Result<()> {
-        model.check().map_err(|error| Error::InvalidArgument {
-            what: "the cost model",
-            value: model.source.clone(),
-            reason: error.to_string(),
-        })?;
-        *self.handle.state.cost.lock() = Arc::new(model);
-        Ok(())
+        Arc::clone(&self.state().cost)
     }
 
     /// Returns how the host shares managed memory with this device, if the device has no concurrent managed access.
@@ -274,7 +258,7 @@ impl DeviceState {
             non_concurrent: AtomicU8::default(),
             streams: Arc::new(Streams::new(api, ordinal)),
             transfers: Slot::default(),
-            cost: Mutex::new(Arc::new(cost)),
+            cost: Arc::new(cost),
         })
     }
 

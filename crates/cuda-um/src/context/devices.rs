@@ -18,8 +18,7 @@ use std::sync::Arc;
 /// let runtime = Runtime::from_table(sim.table())?; // on a machine with GPUs: `Runtime::open()?`
 /// let devices = Devices::of(runtime.devices()?)?; // or `all`
 /// for (from, to) in devices.pairs() {
-///     let rate = devices.peer_bytes_per_s(from, to).unwrap() / 1e9;
-///     println!("{from} to {to}: {:?}, about {rate} GB/s", devices.peer_link(from, to));
+///     println!("{from} to {to}: {:?}", devices.peer_link(from, to));
 ///     assert!(devices.can_access_peer(from, to));
 /// }
 /// devices.enable_peer_access()?;
@@ -80,14 +79,6 @@ impl Devices {
         let position = |of| self.iter().position(|device| is(of, device));
         let (from, to) = (position(from)?, position(to)?);
         self.links[from * self.len() + to]
-    }
-
-    /// The rate of large copies from one device to another in bytes a second, by the cost model of the device with the data
-    /// ([`PeerLink`], [`CostModel::peer_rate_over`](crate::cost::CostModel::peer_rate_over)). `None` if there is no
-    /// [`peer_link`](Self::peer_link).
-    pub fn peer_bytes_per_s(&self, from: &Device, to: &Device) -> Option<f64> {
-        let link = self.peer_link(from, to)?;
-        Some(from.cost_model().peer_rate_over(link))
     }
 
     /// Lets each device access the memory of each other one that it can access ([`can_access_peer`](Self::can_access_peer)), for the rest

@@ -7,30 +7,20 @@ use crate::process_end;
 use std::fmt::Display;
 use std::io::Write;
 
-/// The error of a wait that failed.
-pub(crate) struct Undrained {
-    error: Error,
-    /// True if the work is over nevertheless: another way of waiting succeeded, or the context is corrupted and runs nothing.
-    over: bool,
-}
-
-impl Use {
-    fn drain(&self) -> Result<(), Undrained> {
-        self.wait().or_else(|error| self.stream.drain_after(error))
-    }
-}
-
 impl StreamInner {
-    /// After a wait for this stream failed: determines if its work is over nevertheless.
-    fn drain_after(&self, error: Error) -> Result<(), Undrained> {
+    /// Waits for work of the stream. The flag is true if the work is over, also after an error: another way of waiting succeeded, or the context is
+    /// corrupted and runs nothing.
+    fn drain(&self, wait: impl FnOnce() -> Result<()>) -> (bool, Result<()>) {
+        let waited = wait();
         // This also applies after a sticky error: the report that a device is lost may be wrong, and CUDA does not document for any
         // error that all work is over.
-        let over = self.synchronize().is_ok()
+        let over = waited.is_ok()
+            || self.synchronize().is_ok()
             || self
                 .api()
                 .device_synchronize(self.ordinal())
                 .map_or_else(|error| error.is_sticky(), |()| true);
-        Err(Undrained { error, over })
+        (over, waited)
     }
 
     /// Waits for all work of the stream, which may use memory of the caller.
@@ -39,14 +29,26 @@ impl StreamInner {
     ///
     /// The error of the wait; the work is over nevertheless.
     pub(crate) fn finish(&self) -> Result<()> {
-        let to_its_end = ToItsEnd;
-        let finished = match self.synchronize().or_else(|error| self.drain_after(error)) {
-            Ok(()) => Ok(()),
-            Err(undrained) => Err(undrained.or_abort()),
-        };
-        std::mem::forget(to_its_end);
-        finished
+        or_abort(|| self.drain(|| self.synchronize()))
     }
+}
+
+/// Returns when the work is over, with the error of the wait.
+///
+/// # Aborts
+///
+/// If the work may not be over: otherwise the caller would reuse memory that a device may still access. While the process ends, the thread
+/// stops instead, unless it runs the exit handlers.
+fn or_abort(drain: impl FnOnce() -> (bool, Result<()>)) -> Result<()> {
+    let to_its_end = ToItsEnd;
+    let (over, waited) = drain();
+    if let Err(error) = &waited
+        && !over
+    {
+        abort(format_args!("no way of waiting for it works: {error}"));
+    }
+    std::mem::forget(to_its_end);
+    waited
 }
 
 /// Aborts the process if a panic unwinds while the library waits for work that may use the caller's memory. The unwind would return
@@ -73,49 +75,24 @@ fn abort(why: impl Display) -> ! {
     std::process::abort();
 }
 
-impl Undrained {
-    /// Returns the error, if the work is over.
-    ///
-    /// # Aborts
-    ///
-    /// If the work may not be over: otherwise the caller would reuse memory that a device may still access. While the process ends, the thread
-    /// stops instead, unless it runs the exit handlers.
-    fn or_abort(self) -> Error {
-        if !self.over {
-            abort(format_args!(
-                "no way of waiting for it works: {}",
-                self.error
-            ));
-        }
-        self.error
-    }
-}
-
 /// Drains all uses of memory that the library does not own. When it returns, with an error or without, they are over.
 ///
 /// # Errors
 ///
 /// The first error of the waits.
 pub(crate) fn drain_or_abort(uses: &[Use]) -> Result<()> {
-    let to_its_end = ToItsEnd;
     let mut first = Ok(());
     for used in uses {
-        if let Err(undrained) = used.drain() {
-            first = first.and(Err(undrained.or_abort()));
-        }
+        first = first.and(or_abort(|| used.stream.drain(|| used.wait())));
     }
-    std::mem::forget(to_its_end);
     first
 }
 
 /// Drains all uses. The flag is true if they are over.
 pub(crate) fn drain(uses: &[Use]) -> (bool, Result<()>) {
-    let (mut over, mut first) = (true, Ok(()));
-    for used in uses {
-        if let Err(undrained) = used.drain() {
-            over &= undrained.over && !undrained.error.is_sticky();
-            first = first.and(Err(undrained.error));
-        }
-    }
-    (over, first)
+    uses.iter().fold((true, Ok(())), |(all, first), used| {
+        let (over, waited) = used.stream.drain(|| used.wait());
+        let over = over && !waited.as_ref().is_err_and(Error::is_sticky);
+        (all && over, first.and(waited))
+    })
 }

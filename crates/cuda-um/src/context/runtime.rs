@@ -9,7 +9,6 @@ use crate::context::stream::StreamInner;
 use crate::driver::Api;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::sync::Mutex;
 use cuda_um_sys as sys;
 use std::fmt;
@@ -171,18 +170,6 @@ impl Runtime {
         (0..self.device_count()? as u32)
             .map(|ordinal| self.device(ordinal))
             .collect()
-    }
-
-    /// Returns true if this process is a child made by `fork` of a process that used CUDA, so that CUDA cannot be used
-    /// ([`Error::Forked`]). Takes no lock and makes no CUDA call.
-    ///
-    /// ```
-    /// let runtime = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?;
-    /// assert!(!runtime.is_inherited());
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    pub fn is_inherited(&self) -> bool {
-        fork::is_inherited()
     }
 
     pub(crate) fn api(&self) -> &Arc<Api> {

@@ -314,17 +314,15 @@ impl StreamInner {
     }
 
     /// Must be called before a prefetch is left out. Once for each 1,024 pieces of work, asks the driver if the device is full: then pages may have
-    /// been evicted for other libraries and programs, and from now on no page is known to be there. Returns true if it asked.
+    /// been evicted for other libraries and programs, and from now on no page is known to be there.
     #[inline]
-    pub(crate) fn look_for_evictions(&self) -> bool {
+    pub(crate) fn look_for_evictions(&self) {
         let now = (self.submitted() >> 10) + 1;
         // Relaxed: it says nothing of other memory.
-        let asks = self.asked.load(Ordering::Relaxed) != now;
-        if asks {
+        if self.asked.load(Ordering::Relaxed) != now {
             self.asked.store(now, Ordering::Relaxed);
             self.device.look_for_evictions();
         }
-        asks
     }
 
     /// Numbers work that has just been enqueued. It must not be called earlier: an event recorded in between would not cover the

@@ -6,6 +6,7 @@ use crate::context::op::{Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished};
+use crate::driver::location::Location;
 use crate::error::Result;
 use crate::fork;
 use cuda_um_sys::cudaStream_t;
@@ -47,19 +48,30 @@ impl Stream {
         fork::check("work on a stream")?;
         let inner = self.inner();
         let home = inner.device().identity();
-        let is_usual = |part: &Part<'_>| part.home == home && !part.is_special;
+        // Without branches.
+        let is_usual = |part: &Part<'_>| (part.home == home) & !part.is_special;
         if !op.parts.iter().all(is_usual) {
             self.check_each(op)?;
         }
         capture::admit(op, inner)
     }
 
-    /// Returns true if a prefetch is left out without an operation, because all pages are there, and no capture and no observer may want to know.
+    /// Returns true if a prefetch, of memory of the device `home`, is left out without an operation: all pages are there, the memory is of the
+    /// stream's device, and no capture and no observer may want to know.
     #[inline]
-    pub(crate) fn leaves_out(&self, is_there: impl Fn() -> bool) -> Result<bool> {
+    pub(crate) fn leaves_out(
+        &self,
+        home: usize,
+        to: Location,
+        is_there: impl FnOnce() -> bool,
+    ) -> Result<bool> {
         fork::check("prefetch")?;
-        let is_heard = || capture::is_active() || observer::is_heard();
-        Ok(is_there() && !is_heard() && (!self.inner().look_for_evictions() || is_there()))
+        let (inner, device) = (self.inner(), self.inner().device());
+        let is_quiet = || !(capture::is_active() || observer::is_heard());
+        Ok(device.identity() == home && is_there() && is_quiet() && {
+            inner.look_for_evictions();
+            !matches!(to, Location::Device(ordinal) if device.driver.evicts(ordinal))
+        })
     }
 
     /// Enqueues the work of an admitted operation.
@@ -162,7 +174,7 @@ impl RecordUses<'_> {
         let (home, mut may_move) = (inner.device().identity(), false);
         for part in op.parts {
             part.uses.record(inner, seq, part.access, finished);
-            may_move |= part.is_located || part.home != home;
+            may_move |= part.is_located | (part.home != home);
         }
         // After all uses are recorded, because a mistake in the location of pages costs only time.
         if may_move {

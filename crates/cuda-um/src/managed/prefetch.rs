@@ -12,8 +12,8 @@ use std::fmt::Display;
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
     // A loop repeats this case. `prefetch` does the same, but makes an operation first.
-    if stream.leaves_out(|| raw.is_known_at(location))? {
-        return stream.check_runtime(raw.device(), "the stream");
+    if stream.leaves_out(raw.home, location, || raw.pages.is_at(location))? {
+        return Ok(());
     }
     if view.bytes().is_empty() || !raw.migrates() {
         stream.check_runtime(raw.device(), "the stream")?;

@@ -40,7 +40,7 @@ pub struct Allocation {
     is_owned: bool,
     // The next three are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,
-    home: usize,
+    pub(crate) home: usize,
     /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
     pub(crate) is_located: bool,
     /// True for a read-only import, which refuses all writes.

@@ -45,14 +45,13 @@ fn devices_are_of_one_runtime_and_each_is_there_once() {
 
 #[test]
 fn links_are_what_the_machine_has() {
-    for (topology, link, rate) in [
-        (Topology::NvLink, PeerLink::NvLink, 395e9),
-        (Topology::Pcie, PeerLink::Pcie, 55.5e9),
+    for (topology, link) in [
+        (Topology::NvLink, PeerLink::NvLink),
+        (Topology::Pcie, PeerLink::Pcie),
     ] {
         let (_sim, devices, _) = machine(4, topology);
         for (from, to) in devices.pairs() {
             assert_eq!(devices.peer_link(from, to), Some(link), "{topology:?}");
-            assert_eq!(devices.peer_bytes_per_s(from, to), Some(rate));
             assert!(devices.can_access_peer(from, to));
         }
     }

@@ -29,18 +29,6 @@ impl CudaBackend {
     /// Allocates a unified buffer of `len` zeros for an access pattern. The pattern, the size and the machine's cost model select
     /// managed memory, with or without advice, or mapped memory. Only [`AccessPattern::General`] uses the pool.
     ///
-    /// # Examples
-    /// ```
-    /// use um_backend::{CudaBackend, CudaBackendConfig, cuda_um::AccessPattern};
-    ///
-    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-    /// let scores = backend.allocate_unified_for::<f32>(1000, AccessPattern::ReadBack)?;
-    /// // mapped pinned memory (ReadBack), since a use takes about … in mapped and … in managed memory (cost model: …)
-    /// println!("{}", scores.placement());
-    /// # assert!(!scores.placement().reason.is_empty());
-    /// # Ok::<(), um_backend::CudaError>(())
-    /// ```
-    ///
     /// # Errors
     /// As for [`allocate_unified`](Self::allocate_unified).
     #[doc(alias = "cudaMallocManaged")]

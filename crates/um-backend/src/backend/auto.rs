@@ -11,26 +11,6 @@ impl CudaBackend {
     /// The first two rounds of a loop are recorded; from the third on, unified buffers migrate ahead of the kernel or the host guard that
     /// uses them. On the simulator, rounds are compared by its clock. See `docs/auto-prefetch.md`.
     ///
-    /// # Examples
-    /// ```
-    /// use um_backend::{Buffer, CudaBackend, CudaBackendConfig, CudaError};
-    ///
-    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-    /// let stream = backend.device().stream();
-    /// let mut buffer = backend.allocate_unified::<f32>(1 << 20)?;
-    /// let (sum, report) = backend.auto_prefetch(|| {
-    ///     let mut sum = 0.0;
-    ///     for _ in 0..8 {
-    ///         buffer.fill_on(1.0, stream)?; // or a launch
-    ///         sum += buffer.host()?.iter().sum::<f32>();
-    ///     }
-    ///     Ok::<_, CudaError>(sum)
-    /// })?;
-    /// assert_eq!(sum?, 8.0 * (1 << 20) as f32);
-    /// println!("{report}");
-    /// # Ok::<(), CudaError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`Busy`](cuda_um::Error::Busy) inside of another scope on this thread. If a prefetch fails, the scope goes on without:
     /// [`AutoPrefetchReport::stopped`].

@@ -76,24 +76,6 @@ impl CudaBackend {
     ///
     /// # Errors
     /// As for [`um_profile::profile`].
-    ///
-    /// # Examples
-    /// ```
-    /// use um_backend::profile::trace::MigrationReport;
-    /// use um_backend::{CudaBackend, CudaBackendConfig};
-    ///
-    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
-    /// let (filled, trace) = backend.profile(|| {
-    ///     let mut prices = backend.allocate_unified::<f32>(1 << 20)?;
-    ///     prices.set_name("prices");
-    ///     prices.fill(2.5)?; // the GPU writes
-    ///     prices.host().map(|prices| prices[7]) // the CPU reads: page faults
-    /// })?;
-    /// assert_eq!(filled?, 2.5);
-    /// let report = MigrationReport::of(&trace, &backend.device().cost_model());
-    /// println!("{report}"); // the findings on `prices`, and what to call against them
-    /// # Ok::<(), um_backend::CudaError>(())
-    /// ```
     pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, Trace)> {
         Ok(um_profile::profile(self.device.runtime(), work)?)
     }

@@ -4,7 +4,7 @@ use crate::alone::alone;
 use cuda_um::{Device, Stream, UnifiedBuffer};
 use cuda_um_sim::{Cupti, Fail};
 use cuda_um_testkit::{Add, Checked, simulated_with, without_pools};
-use um_profile::{ProfileError, ProfileOptions, Profiler};
+use um_profile::{ProfileError, Profiler};
 
 fn machine(cupti: Cupti) -> (Checked, Device, Stream) {
     simulated_with(|builder| builder.cupti(cupti))
@@ -139,8 +139,7 @@ fn what_is_over_the_limits_is_counted() {
         runs(&device, &stream);
         profiler.stop().unwrap()
     };
-    let options = ProfileOptions::default().max_records(1);
-    let profiler = Profiler::start_with(device.runtime(), options).unwrap();
+    let profiler = Profiler::start_with(device.runtime(), 1).unwrap();
     runs(&device, &stream);
     let some = profiler.stop().unwrap();
     assert_eq!(some.records.len(), 1);

@@ -10,6 +10,7 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
+use crate::resource::allocation::Allocation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The direction of a copy.
@@ -28,8 +29,10 @@ impl Direction {
         }
     }
 
-    pub(crate) fn kind(self) -> CopyKind {
+    /// The kind of a copy for CUDA. Managed memory may be on either side: CUDA derives the kind from the addresses.
+    pub(crate) fn kind(self, buffer: &Allocation) -> CopyKind {
         match self {
+            _ if buffer.is_managed() => CopyKind::ByAddress,
             Self::ToDevice => CopyKind::HostToDevice,
             Self::ToHost => CopyKind::DeviceToHost,
         }
@@ -80,7 +83,9 @@ pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<
     });
     // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
     let copied = enqueued.and(in_use.finish());
-    Transfers::of(device).prepare(device);
+    if let Some(mut turn) = Transfers::of(device).take(false) {
+        turn.prepare(device);
+    }
     copied
 }
 

@@ -108,13 +108,6 @@ impl Transfers {
             is_read,
         })
     }
-
-    /// Begins to allocate what a copy lacked, after it: beside it, both would take longer.
-    pub(crate) fn prepare(&self, device: &DeviceState) {
-        if let Some(mut turn) = self.take(false) {
-            turn.prepare(device);
-        }
-    }
 }
 
 impl Turn<'_> {
@@ -157,7 +150,7 @@ impl Turn<'_> {
         (ring.lanes() >= threads.min(2)).then_some(ring.lanes().min(threads))
     }
 
-    /// Begins to allocate what the ring lacked.
+    /// Begins to allocate what the ring lacked for the last copy, which is over: beside it, both would take longer.
     pub(super) fn prepare(&mut self, device: &DeviceState) {
         let Memory {
             preparing, lacks, ..

@@ -1,26 +1,7 @@
 //! Settings that accept any value, and settings that are checked.
 
 use crate::bad_input::world::{LEN, World, cases, run};
-use cuda_um::cost::CostModel;
 use cuda_um::{MemoryKind, PoolOptions, buffer::TransferOptions};
-use std::time::Duration;
-
-#[test]
-fn cost_models_that_no_machine_has() {
-    fn with(change: impl FnOnce(&mut CostModel)) -> CostModel {
-        let mut model = CostModel::h200();
-        change(&mut model);
-        model
-    }
-    run(cases! {
-        "Device::set_cost_model", "a rate of 0": |w| w.device.set_cost_model(with(|model| model.host_copy_rate = 0.0))
-            => InvalidArgument, ["\"host_copy_bytes_per_s\" of the cost model is 0", "from 1e6 to 1e15"];
-        "Device::set_cost_model", "a rate of NaN": |w| w.device.set_cost_model(with(|model| model.kernel_rate = f64::NAN))
-            => InvalidArgument, ["\"kernel_bytes_per_s\" of the cost model is NaN", "from 1e6 to 1e15"];
-        "Device::set_cost_model", "a time of ages": |w| w.device.set_cost_model(with(|model| model.copy = Duration::MAX))
-            => InvalidArgument, ["\"copy_us\" of the cost model is", "from 0 to an hour"];
-    });
-}
 
 #[test]
 fn default_pools() {

@@ -1,52 +1,18 @@
-//! Ranges, files, streams and launches of what a framework holds.
+//! Files, streams and launches of what a framework holds.
 
 use std::io::{Read, Seek, Write};
 
 use cuda_um::kernel::{Arguments, ReadArg};
 use um_backend::cuda_um::Error;
-use um_backend::{Advice, BufferKind, CudaError, DType, Location, Result, UnifiedBuffer, kernels};
+use um_backend::{BufferKind, DType};
 
 use crate::support::kernel::Double;
 use crate::support::{on_each, on_each_preset};
 
-/// Elements of one block of 2 MiB.
-const BLOCK: usize = (2 << 20) / 4;
 /// More than two pieces of a staged copy.
 const LEN: usize = (9 << 20) / 4 + 5;
 /// Kernels reach these in every machine.
 const ON_DEVICE: [BufferKind; 3] = [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned];
-
-#[test]
-fn hints_concern_their_range() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        let stream = backend.device().stream();
-        for kind in BufferKind::ALL {
-            let buffer = backend.create::<f32>(kind, 4 * BLOCK).unwrap();
-            let (host, part) = (Location::Host, BLOCK..2 * BLOCK);
-            let outcome = buffer.prefetch_range_on(part.clone(), host, stream);
-            let outcome = outcome.unwrap();
-            let pageable = backend.device().capabilities().pageable_memory_access;
-            let has_pages = kind == BufferKind::Unified || kind == BufferKind::Host && pageable;
-            let migrates = has_pages && machine.is_concurrent();
-            assert_eq!(outcome.is_applied(), migrates, "{kind}: {outcome}");
-            let outcome = buffer.advise_range(part, Advice::SetReadMostly).unwrap();
-            if !migrates || kind == BufferKind::Host {
-                continue;
-            }
-            assert!(outcome.is_applied(), "{outcome}");
-            backend.synchronize().unwrap();
-            let unified = buffer.as_any().downcast_ref::<UnifiedBuffer<f32>>();
-            let all = || unified.unwrap().range_attributes().unwrap();
-            assert!(all().last_prefetch != Some(host) && !all().read_mostly);
-            for rest in [0..BLOCK, 2 * BLOCK..buffer.len()] {
-                buffer.prefetch_range(rest.clone(), host).unwrap();
-                buffer.advise_range(rest, Advice::SetReadMostly).unwrap();
-            }
-            assert!(all().last_prefetch == Some(host) && all().read_mostly);
-        }
-    });
-}
 
 /// A writer without room.
 struct Full;
@@ -184,44 +150,6 @@ fn buffers_are_arguments() {
             typed.set_name("weights");
             assert_eq!(typed.name(), Some("weights"), "{kind}");
             assert_eq!(typed.to_vec().unwrap(), [8.0; 8], "{kind}");
-        }
-    });
-}
-
-/// Launchers of um-kernels take every kind of buffer and disjoint parts of one, and `?` converts their errors.
-#[test]
-fn launchers_take_the_buffers_and_their_errors_convert() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        let device = backend.device();
-        if device.capabilities().compute_capability < (6, 0) {
-            return; // The kernels need compute capability 6.0.
-        }
-        let run = |kind| -> Result<Vec<f32>> {
-            let scale = kernels::Scale::load(device)?;
-            let mut input = backend.create_erased(kind, DType::F32, 4)?;
-            input.typed_mut()?.fill(2.0f32)?;
-            let mut output = backend.create::<f32>(kind, 8)?;
-            let (part, rest) = output.memory_mut().device_view_mut()?.split_at(4)?;
-            scale.launch(device.stream(), &input, part, 3.0)?;
-            scale.launch(device.stream(), &input, rest, 4.0)?;
-            let short = backend.create::<f32>(kind, 3)?;
-            let error = scale.launch(device.stream(), &*short, &mut *output, 3.0);
-            let error = CudaError::from(error.unwrap_err());
-            assert!(
-                matches!(error, CudaError::InvalidArgument { .. }),
-                "{error}"
-            );
-            let wrong = backend.create_erased(kind, DType::I32, 8)?;
-            let error = scale.launch(device.stream(), &wrong, &mut *output, 3.0);
-            let text = CudaError::from(error.unwrap_err()).to_string();
-            let names = "but the element type of `input` of scale is i32";
-            assert!(text.contains(names), "{text}");
-            output.to_vec()
-        };
-        for kind in ON_DEVICE {
-            let expected = [6.0, 6.0, 6.0, 6.0, 8.0, 8.0, 8.0, 8.0];
-            assert_eq!(run(kind).unwrap(), expected, "{kind}");
         }
     });
 }

@@ -1,12 +1,11 @@
 //! Wrong uses, and the message of each: these tests produce the messages, and compare them with `docs/errors.md`.
-#![allow(unsafe_code, reason = "wrong launches, and imports that are refused")]
+#![allow(unsafe_code, reason = "wrong launches")]
 
 mod page;
 mod world;
 
 mod copies;
 mod environment;
-mod failures;
 mod kernels;
 mod memory;
 mod places;
