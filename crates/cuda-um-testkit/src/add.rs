@@ -32,7 +32,16 @@ impl Add {
 
     /// Adds a number to the first `count` elements.
     pub fn run(&self, stream: &Stream, buffer: impl KernelArg, count: usize, number: u32) {
+        self.try_run(stream, buffer, count, number).unwrap();
+    }
+
+    pub fn try_run(
+        &self,
+        stream: &Stream,
+        buffer: impl KernelArg,
+        count: usize,
+        number: u32,
+    ) -> cuda_um::Result<()> {
         self.launch(stream, count, (buffer, count as u32, number))
-            .unwrap();
     }
 }

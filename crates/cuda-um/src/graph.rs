@@ -109,20 +109,6 @@ impl Recording<'_> {
     /// Adds a stream to the capture: its work is recorded, too. It runs after the work that is recorded by now on the first stream, and
     /// otherwise concurrently, unless memory is shared.
     ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{DeviceBuffer, constant};
-    ///
-    /// let (first, second) = (device.create_stream()?, device.create_stream()?);
-    /// let mut parts = [0, 1].map(|_| DeviceBuffer::<f32>::zeroed(&device, 1000).unwrap());
-    /// let graph = first.capture(|recording| {
-    ///     recording.fork(&second)?;
-    ///     parts[0].fill_on(constant(1.0), &first)?;
-    ///     parts[1].fill_on(constant(2.0), &second)
-    /// })?;
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for a stream of another device, [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch),

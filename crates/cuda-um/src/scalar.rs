@@ -39,18 +39,6 @@ pub(crate) enum Role {
 ///
 /// It is an argument of kernels. In a capture ([`Stream::capture`](crate::Stream::capture)) each value needs this or a name; elsewhere the value
 /// itself does the same.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{DeviceBuffer, constant};
-///
-/// let stream = device.create_stream()?;
-/// let mut data = DeviceBuffer::<f32>::zeroed(&device, 1000)?;
-/// let graph = stream.capture(|_| data.fill_on(constant(0.5), &stream))?;
-/// graph.instantiate()?.launch(&stream, (&mut data,))?;
-/// assert_eq!(data.to_vec()?[999], 0.5);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 #[inline]
 pub fn constant<T>(value: T) -> Scalar<T> {
     Scalar {

@@ -132,10 +132,7 @@ fn everything(device: &Device) -> impl Sized + use<> {
     device.set_transfer_options(TransferOptions::default().threads(3));
     let large = PinnedBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
     let staged = DeviceBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
-    let (stream, other) = (
-        device.create_stream().unwrap(),
-        device.create_stream().unwrap(),
-    );
+    let [stream, other] = [(); 2].map(|()| device.create_stream().unwrap());
     let add = Add::load(device);
     let pools = pools(device);
     let mut managed = UnifiedBuffer::<u32>::zeroed(device, 5000).unwrap();
@@ -146,18 +143,11 @@ fn everything(device: &Device) -> impl Sized + use<> {
     let mut registered = RegisteredBuffer::from_vec(device, vec![0u32; 5000]).unwrap();
     whole.fill_on(3, &stream).unwrap();
     for stream in [&stream, &other] {
-        let arguments = (5000u32, 3u32);
-        let (count, rounds) = arguments;
-        add.launch(stream, 5000, (&mut managed, count, rounds))
-            .unwrap();
-        add.launch(stream, 5000, (&mut pooled, count, rounds))
-            .unwrap();
-        add.launch(stream, 5000, (&mut page_locked, count, rounds))
-            .unwrap();
-        add.launch(stream, 5000, (&mut on_device, count, rounds))
-            .unwrap();
-        add.launch(stream, 5000, (&mut registered, count, rounds))
-            .unwrap();
+        add.run(stream, &mut managed, 5000, 3);
+        add.run(stream, &mut pooled, 5000, 3);
+        add.run(stream, &mut page_locked, 5000, 3);
+        add.run(stream, &mut on_device, 5000, 3);
+        add.run(stream, &mut registered, 5000, 3);
     }
     let event = stream.record().unwrap();
     let buffers = (managed, pooled, whole, page_locked, on_device, registered);

@@ -7,14 +7,10 @@
 
 #[path = "model/buffer.rs"]
 mod buffer;
-#[path = "model/graphs.rs"]
-mod graphs;
 #[path = "model/kernels.rs"]
 mod kernels;
 #[path = "model/model.rs"]
 mod model;
-#[path = "model/on_device.rs"]
-mod on_device;
 #[path = "model/on_host.rs"]
 mod on_host;
 #[path = "model/operation.rs"]
@@ -25,6 +21,8 @@ mod placing;
 mod pools;
 #[path = "model/replay.rs"]
 mod replay;
+#[path = "model/work.rs"]
+mod work;
 #[path = "model/world.rs"]
 mod world;
 
@@ -57,7 +55,7 @@ fn setting(name: &str) -> Option<u64> {
 /// # Errors
 ///
 /// The first operation that went wrong.
-fn work(
+fn works(
     mut machine: Machine,
     pools: Vec<Pools>,
     mut runner: TestRunner,
@@ -123,7 +121,7 @@ fn what_is_written_is_read_and_nothing_is_left() {
             let runner = TestRunner::new_with_rng(Config::default(), rng);
             let (machine, pools) = (machine.clone(), vec![pools.clone()]);
             let mail = (others.clone(), inbox);
-            scope.spawn(move || work(machine, pools, runner, mail))
+            scope.spawn(move || works(machine, pools, runner, mail))
         });
         let threads: Vec<_> = threads.collect();
         drop(others);

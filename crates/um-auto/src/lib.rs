@@ -21,7 +21,6 @@ use crate::state::{Kind, Place, Session};
 use cuda_um::observe::{Observer, Op, Part, Told, What, observe};
 use cuda_um::{Device, Error, Location, Result, fork};
 use std::cell::RefCell;
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -65,9 +64,9 @@ thread_local! {
 /// ```
 #[doc(alias = "cudaMemPrefetchAsync")]
 #[must_use = "it ends when it is dropped"]
+#[derive(Debug)]
+// It keeps nothing alive if it is forgotten.
 pub struct AutoPrefetch {
-    // It keeps nothing alive if it is forgotten.
-    ordinal: u32,
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -113,7 +112,6 @@ impl AutoPrefetch {
         }
         SESSION.set(Some(session));
         Ok(Self {
-            ordinal: device.ordinal(),
             _on_this_thread: PhantomData,
         })
     }
@@ -141,14 +139,6 @@ fn end() -> AutoPrefetchReport {
         session.stop(None);
         session.report.clone()
     })
-}
-
-impl fmt::Debug for AutoPrefetch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AutoPrefetch")
-            .field("device", &self.ordinal)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The observer of the session with this number, which acts only on the session's thread.

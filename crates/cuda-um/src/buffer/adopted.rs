@@ -8,10 +8,10 @@ use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
 use crate::context::tracker::{Access, InFlight};
+use crate::driver::location::Location;
 use crate::error::Result;
 use crate::fork;
 use crate::resource::existing::Existing;
-use crate::resource::location::Place;
 use crate::resource::placement::{Chosen, Origin, Placement};
 use std::any::Any;
 use std::ptr::NonNull;
@@ -79,24 +79,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
-    /// Returns the elements as a vector: the adopted vector itself, or a copy of other memory. Waits for all work that uses the buffer.
-    ///
-    /// # Errors
-    ///
-    /// The errors of that work, and of [`to_vec`](Self::to_vec). An adopted vector is then leaked, because a device may still use it.
-    ///
-    /// # Panics
-    ///
-    /// Never: the type of the vector was checked.
-    pub fn into_vec(self) -> Result<Vec<T>> {
-        if !self.raw.holds::<Vec<T>>() {
-            let copy = self.to_vec()?;
-            return self.close().map(|()| copy);
-        }
-        let vector = self.raw.close()?.and_then(|held| held.downcast().ok());
-        Ok(*vector.expect("the owner holds the vector of from_vec"))
-    }
-
     /// Returns the same memory as bytes, for a buffer whose element type is a value.
     pub fn into_bytes(self) -> UnifiedBuffer<u8> {
         Memory::of_raw(self.raw)
@@ -152,6 +134,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         }
         self.raw.in_flight.prune();
         self.raw.declare_host_access(&(0..self.raw.bytes()), access);
-        self.raw.pages.touched(Place::Host, access);
+        self.raw.pages.touched(Location::Host, access);
     }
 }

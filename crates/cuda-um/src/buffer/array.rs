@@ -7,20 +7,7 @@ use crate::error::Result;
 
 /// What a kernel or a copy reads as an array of `T`: `&` of any buffer or view, or a [`View`].
 ///
-/// Launchers that are safe to call take it, and use only the view: the view is what the kernel gets.
-///
-/// ```
-/// use cuda_um::{Kernel, LaunchConfig, Result, Stream, constant, kernel::{ReadArg, WriteArg}};
-///
-/// /// The caller passes buffers or views of every kind.
-/// fn square(kernel: &Kernel, stream: &Stream, input: impl ReadArg<f32>, output: impl WriteArg<f32>) -> Result<()> {
-///     let (input, output) = (input.into_view()?, output.into_view_mut()?);
-///     assert_eq!(input.len(), output.len());
-///     let config = LaunchConfig::linear(input.len(), 256);
-///     // SAFETY: thread i reads element i of the input, if there is one, and writes element i of the output.
-///     unsafe { kernel.launch(stream, config, (input, output, constant(input.len()))) }
-/// }
-/// ```
+/// Launchers that are safe to call take it (see [`Scalar`](crate::Scalar)), and use only the view: the view is what the kernel gets.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be read as an array of `{T}`",
     note = "pass `&buffer` or a `View` of a buffer of `{T}`"

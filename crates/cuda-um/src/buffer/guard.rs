@@ -21,13 +21,6 @@ use std::ops::{Deref, DerefMut};
 /// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed
 ///   memory, are refused or wait while a guard of managed memory lives ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
 /// - The guard stays on its thread; the slice behind it may be shared as any slice.
-///
-/// ```compile_fail
-/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
-/// let buffer = cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap();
-/// let guard = buffer.host().unwrap();
-/// std::thread::scope(|scope| scope.spawn(move || guard[0]).join());
-/// ```
 pub type HostRef<'a, T> = Guard<'a, &'a [T], Vec<T>>;
 
 /// Read and write access to the elements of a buffer for the host: derefs to `&mut [T]`. The rules are those of [`HostRef`], and no other code
@@ -36,15 +29,6 @@ pub type HostRef<'a, T> = Guard<'a, &'a [T], Vec<T>>;
 /// It borrows the memory, or has a copy of memory that the host cannot access ([`is_copy`](Guard::is_copy)). [`close`](Self::close) writes a
 /// copy back and returns the error; a drop writes it back, too, but its error is lost, and a panic that begins while the guard lives writes
 /// nothing back.
-///
-/// ```compile_fail
-/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
-/// # let stream = device.create_stream().unwrap();
-/// let mut buffer = cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap();
-/// let mut guard = buffer.host_mut().unwrap();
-/// buffer.fill_on(1, &stream).unwrap();
-/// guard[0] = 2;
-/// ```
 pub type HostMut<'a, T> = Guard<'a, &'a mut [T], WrittenBack<'a, T>>;
 
 /// A [`HostRef`] or a [`HostMut`]: a slice `S` of a buffer, or a copy `C`.

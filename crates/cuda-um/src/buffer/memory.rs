@@ -29,14 +29,6 @@ use std::sync::Arc;
 
 /// A buffer: elements in memory of one kind. Its names are [`UnifiedBuffer`](crate::UnifiedBuffer), [`DeviceBuffer`](crate::DeviceBuffer),
 /// [`PinnedBuffer`](crate::PinnedBuffer) and [`RegisteredBuffer`](crate::RegisteredBuffer).
-///
-/// ```
-/// use cuda_um::{DeviceCopy, Memory, Result, buffer::kind::Owned};
-///
-/// fn larger<T: DeviceCopy, K: Owned>(buffer: &Memory<T, K>) -> Result<Memory<T, K>> {
-///     buffer.zeroed_like(2 * buffer.len())
-/// }
-/// ```
 pub struct Memory<T, K: Kind> {
     pub(crate) raw: Allocation,
     _elements: PhantomData<(T, K)>,
@@ -151,6 +143,26 @@ impl<T, K: Kind> Memory<T, K> {
     /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
     pub fn device_ptr(&self) -> Option<*const T> {
         self.as_view().device_ptr()
+    }
+}
+
+impl<T: DeviceCopy, K: Kind> Memory<T, K> {
+    /// Returns the elements as a vector: the vector that the buffer was made of, or a copy of other memory. Waits for all work that uses the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of that work, and of [`to_vec`](Self::to_vec). Such a vector is then leaked, because a device may still use it.
+    ///
+    /// # Panics
+    ///
+    /// Never: the type of the vector was checked.
+    pub fn into_vec(self) -> Result<Vec<T>> {
+        if !self.raw.holds::<Vec<T>>() {
+            let copy = self.to_vec()?;
+            return self.raw.close().map(|_| copy);
+        }
+        let vector = self.raw.close()?.and_then(|held| held.downcast().ok());
+        Ok(*vector.expect("the owner holds the vector of from_vec"))
     }
 }
 

@@ -35,13 +35,6 @@ use std::sync::Arc;
 /// assert_eq!(data[1], 2.0);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
-///
-/// ```compile_fail
-/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
-/// let buffer = std::sync::Arc::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
-/// let guard = cuda_um::buffer::HostOwned::new(buffer, |buffer| buffer.host()).unwrap();
-/// std::thread::spawn(move || guard[0]);
-/// ```
 pub type HostOwned<T, B> = Kept<HostRef<'static, T>, Arc<B>>;
 
 /// A guard and its owner.
@@ -134,13 +127,6 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
 /// assert_eq!(*data, [1.0, 3.0]);
 /// data.close()?; // tells whether what was written is in the buffer
 /// # Ok::<(), cuda_um::Error>(())
-/// ```
-///
-/// ```compile_fail
-/// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
-/// let buffer = Box::new(cuda_um::UnifiedBuffer::<u8>::zeroed(&device, 4).unwrap());
-/// let mut guard = cuda_um::buffer::HostOwnedMut::new(buffer, |buffer| buffer.host_mut()).unwrap();
-/// std::thread::spawn(move || guard[0] = 1);
 /// ```
 pub type HostOwnedMut<T, B> = Kept<HostMut<'static, T>, Leaked<B>>;
 

@@ -61,24 +61,6 @@ impl<T: DeviceCopy> RegisteredBuffer<'static, T> {
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
         unsafe { Self::register(device, memory, Some(Box::new(elements))) }
     }
-
-    /// Waits for the buffer's own work, unregisters the memory and returns the vector.
-    ///
-    /// # Errors
-    ///
-    /// The errors of the CUDA functions, including a failure of that work. The vector is then leaked, because a device may still use it.
-    ///
-    /// # Panics
-    ///
-    /// Never: the buffer owns a vector of this type.
-    pub fn into_vec(self) -> Result<Vec<T>> {
-        match self.raw.close()? {
-            Some(owner) => Ok(*owner
-                .downcast()
-                .expect("the owner is the vector of from_vec")),
-            None => Ok(Vec::new()),
-        }
-    }
 }
 
 impl<T: DeviceCopy> RegisteredBuffer<'_, T> {

@@ -81,9 +81,11 @@ fn abort(why: impl Display) -> ! {
 ///
 /// The first error of the waits.
 pub(crate) fn drain_or_abort(uses: &[Use]) -> Result<()> {
-    uses.iter().fold(Ok(()), |first, used| {
-        first.and(or_abort(|| used.stream.drain(|| used.wait())))
-    })
+    let mut first = Ok(());
+    for used in uses {
+        first = first.and(or_abort(|| used.stream.drain(|| used.wait())));
+    }
+    first
 }
 
 /// Drains all uses. The flag is true if they are over.

@@ -39,7 +39,7 @@ calls! {
         => runtime.cudaHostAlloc(
             &mut pointer,
             bytes,
-            sys::cudaHostAllocPortable | sys::cudaHostAllocMapped * u32::from(mapped),
+            sys::cudaHostAllocPortable | (sys::cudaHostAllocMapped * u32::from(mapped)),
         ),
         of ("pinned host memory").bytes(bytes);
 
@@ -134,7 +134,8 @@ impl Api {
         bytes: usize,
         mapped: bool,
     ) -> Result<()> {
-        let flags = sys::cudaHostRegisterPortable | sys::cudaHostRegisterMapped * u32::from(mapped);
+        let mapped = sys::cudaHostRegisterMapped * u32::from(mapped);
+        let flags = sys::cudaHostRegisterPortable | mapped;
         // SAFETY: guaranteed by the caller.
         unsafe { self.register_host(ordinal, pointer, bytes, flags) }.map_err(|error| match error {
             Error::Call {

@@ -75,15 +75,6 @@ macro_rules! hints {
             /// device once [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there. With CUDA 13.4 and newer this first
             /// waits for the work that moves the buffer, then asks the driver, which checks some pages of each block of 2 MiB.
             ///
-            /// ```
-            /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-            /// use cuda_um::{Location, UnifiedBuffer};
-            ///
-            /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1 << 20)?;
-            /// assert_eq!(data.residency()?, Some(Location::Device(0)));
-            /// # Ok::<(), cuda_um::Error>(())
-            /// ```
-            ///
             /// # Errors
             ///
             /// The errors of `cudaMemGetLocationInfo`.

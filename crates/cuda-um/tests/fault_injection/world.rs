@@ -149,7 +149,6 @@ impl Post {
 
     /// Checks that the witness has its contents and can be used in every way, and that new memory can be allocated.
     fn still_works(&mut self) -> cuda_um::Result<()> {
-        let count = WITNESS as u32;
         let is_right = |values: &[u32], plus: u32| {
             let mut numbers = values.iter().enumerate();
             assert!(
@@ -159,7 +158,7 @@ impl Post {
         };
         is_right(&self.witness.host()?, 0);
         self.add
-            .launch(&self.stream, WITNESS, (&mut self.witness, count, 3u32))?;
+            .try_run(&self.stream, &mut self.witness, WITNESS, 3)?;
         let mut copy = DeviceBuffer::<u32>::zeroed(&self.device, WITNESS)?;
         self.device
             .create_stream()?
@@ -190,8 +189,7 @@ impl Post {
             ("synchronize", stream.synchronize()),
             (
                 "a launch",
-                self.add
-                    .launch(stream, 10, (&mut self.witness, 10u32, 1u32)),
+                self.add.try_run(stream, &mut self.witness, 10, 1),
             ),
             ("a fill", self.witness.fill_on(1, stream)),
             ("a guard", self.witness.host().map(drop)),

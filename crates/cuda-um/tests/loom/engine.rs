@@ -63,12 +63,6 @@ enum Work {
     Wait(Position),
 }
 
-impl Work {
-    fn is_copy_to(&self, address: usize) -> bool {
-        matches!(self, Self::Copy(copy) if copy.to.addr() == address)
-    }
-}
-
 #[derive(Clone)]
 pub(super) struct Copy {
     pub(super) to: *mut u8,
@@ -124,9 +118,16 @@ impl Engine {
         self.fails = Some((call, after));
     }
 
-    pub(crate) fn copies_in_flight(&mut self) -> usize {
+    fn copies(&self) -> impl Iterator<Item = &Copy> {
         let work = self.streams.values().flat_map(|stream| &stream.work);
-        work.filter(|work| matches!(work, Work::Copy(_))).count()
+        work.filter_map(|work| match work {
+            Work::Copy(copy) => Some(copy),
+            Work::Wait(_) => None,
+        })
+    }
+
+    pub(crate) fn copies_in_flight(&mut self) -> usize {
+        self.copies().count()
     }
 
     /// The number of pieces of pinned memory.
@@ -147,8 +148,7 @@ impl Engine {
 
     /// Returns true if no copy to this address is in flight.
     pub(crate) fn is_done(&self, to: usize) -> bool {
-        let mut work = self.streams.values().flat_map(|stream| &stream.work);
-        !work.any(|work| work.is_copy_to(to))
+        !self.copies().any(|copy| copy.to.addr() == to)
     }
 
     /// Returns true if the copy to this address is done, or if what is enqueued on the stream now comes after it.
@@ -161,12 +161,13 @@ impl Engine {
         let mut work = (stream.done..end).zip(&stream.work);
         work.any(|(_, work)| match work {
             Work::Wait(position) => self.is_before(to, *position),
-            Work::Copy(_) => work.is_copy_to(to),
+            Work::Copy(copy) => copy.to.addr() == to,
         })
     }
 
     /// The device does all work of the stream, and what that waits for. Other work is left.
     pub(crate) fn run(&mut self, stream: usize) {
+        self.stream(stream);
         self.run_to((stream, u64::MAX));
     }
 
@@ -229,10 +230,8 @@ impl Engine {
     }
 
     fn stream(&mut self, stream: usize) -> &mut Stream {
-        let is_gone = self
-            .streams
-            .get(&stream)
-            .is_none_or(|stream| stream.is_destroyed);
+        let known = self.streams.get(&stream);
+        let is_gone = known.is_none_or(|stream| stream.is_destroyed);
         self.misused(is_gone, "a stream is used that there is not");
         self.streams.entry(stream).or_default()
     }
@@ -333,11 +332,6 @@ impl Engine {
         position.is_none_or(|(stream, to)| self.streams[&stream].done >= to)
     }
 
-    pub(super) fn wait_for_stream(&mut self, stream: usize) {
-        self.stream(stream);
-        self.run(stream);
-    }
-
     pub(super) fn wait_for_event(&mut self, event: usize) -> Result<(), cudaError> {
         self.check(Call::Wait)?;
         if let Some(position) = self.recorded(event) {
@@ -348,7 +342,8 @@ impl Engine {
 
     pub(super) fn wait_for_all(&mut self) {
         let streams: Vec<usize> = self.streams.keys().copied().collect();
-        streams.into_iter().for_each(|stream| self.run(stream));
+        let all = streams.into_iter().map(|stream| (stream, u64::MAX));
+        all.for_each(|position| self.run_to(position));
     }
 
     fn run_to(&mut self, (stream, to): Position) {
@@ -386,8 +381,7 @@ impl Engine {
     }
 
     fn has_copy_of(&self, range: &Range<usize>) -> bool {
-        let mut work = self.streams.values().flat_map(|stream| &stream.work);
-        work.any(|work| matches!(work, Work::Copy(copy) if copy.uses(range)))
+        self.copies().any(|copy| copy.uses(range))
     }
 
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<usize, cudaError> {

@@ -75,22 +75,10 @@ fn enqueues_beside(call: fn(&Stream, &Use) -> Result<()>) {
 }
 
 #[test]
-fn work_is_done_when_a_query_of_it_says_so() {
+fn work_is_done_when_a_query_or_a_wait_says_so() {
     enqueues_beside(|_, used| used.is_done().map(drop));
-}
-
-#[test]
-fn work_is_done_when_a_query_of_its_stream_says_so() {
     enqueues_beside(|stream, _| stream.is_idle().map(drop));
-}
-
-#[test]
-fn work_is_done_when_a_wait_for_its_stream_says_so() {
     enqueues_beside(|stream, _| stream.synchronize());
-}
-
-#[test]
-fn work_is_done_when_a_wait_for_its_device_says_so() {
     enqueues_beside(|stream, _| stream.device().synchronize());
 }
 

@@ -29,53 +29,119 @@ extern "C" fn unplayed() -> ! {
     panic!("a model calls a function of CUDA that `table.rs` does not have");
 }
 
-fn symbol(name: &CStr) -> Option<*const c_void> {
-    macro_rules! find {
-        ($($function:ident)*) => {
-            match name.to_str().ok()? {
-                $(stringify!($function) => Some($function as *const c_void),)*
-                _ => None,
-            }
-        };
-    }
-    find! {
-        cudaRuntimeGetVersion cudaGetLastError cudaGetErrorName cudaGetErrorString cudaGetDriverEntryPoint
-        cudaGetDevice cudaSetDevice cudaGetDeviceCount cudaDeviceGetAttribute cudaDeviceSynchronize cudaMemGetInfo
-        cuDeviceGet cuDeviceGetName cuStreamWriteValue32
-        cudaStreamCreateWithFlags cudaStreamDestroy cudaStreamSynchronize cudaStreamQuery cudaStreamWaitEvent
-        cudaEventCreateWithFlags cudaEventDestroy cudaEventRecord cudaEventQuery cudaEventSynchronize
-        cudaHostAlloc cudaFreeHost cudaMalloc cudaFree cudaMemcpyAsync cudaPointerGetAttributes
-        cudaThreadExchangeStreamCaptureMode cudaStreamBeginCapture cudaStreamEndCapture cudaStreamGetCaptureInfo_v2
-        cudaGraphInstantiateWithFlags cudaGraphLaunch cudaGraphDestroy cudaGraphExecDestroy
+/// What a function of the table returns for what it did.
+trait Outcome {
+    fn code(self) -> cudaError_t;
+}
+
+impl Outcome for () {
+    fn code(self) -> cudaError_t {
+        cudaError::cudaSuccess
     }
 }
 
-fn code(outcome: Result<(), cudaError>) -> cudaError_t {
-    outcome.err().unwrap_or(cudaError::cudaSuccess)
+impl Outcome for Result<(), cudaError> {
+    fn code(self) -> cudaError_t {
+        self.err().unwrap_or(cudaError::cudaSuccess)
+    }
 }
 
-fn ready(is_ready: bool) -> cudaError_t {
-    match is_ready {
-        true => cudaError::cudaSuccess,
-        false => cudaError::cudaErrorNotReady,
+/// True if the work is done.
+impl Outcome for bool {
+    fn code(self) -> cudaError_t {
+        match self {
+            true => cudaError::cudaSuccess,
+            false => cudaError::cudaErrorNotReady,
+        }
     }
 }
 
 /// Stores a result of a function at the caller's address.
-macro_rules! store {
-    ($at:expr, $value:expr) => {{
-        // SAFETY: CUDA's contract: the address is valid for one write.
-        unsafe { *$at = $value };
-        cudaError::cudaSuccess
-    }};
+fn store<T>(at: *mut T, value: T) {
+    // SAFETY: CUDA's contract: the address is valid for one write.
+    unsafe { *at = value };
 }
 
-extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> cudaError_t {
-    store!(version, 12_090)
+fn store_handle<T>(at: *mut *mut T, handle: usize) {
+    store(at, without_provenance_mut(handle));
 }
 
-extern "C" fn cudaGetLastError() -> cudaError_t {
-    cudaError::cudaSuccess
+/// The functions of the runtime, and `symbol`, which finds all functions by their names.
+macro_rules! played {
+    ($($others:ident)*; $($name:ident($($argument:ident: $kind:ty),*) => $does:expr;)*) => {
+        $(extern "C" fn $name($($argument: $kind),*) -> cudaError_t {
+            Outcome::code($does)
+        })*
+
+        fn symbol(name: &CStr) -> Option<*const c_void> {
+            match name.to_str().ok()? {
+                $(stringify!($others) => Some($others as *const c_void),)*
+                $(stringify!($name) => Some($name as *const c_void),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+played! {
+    cudaGetErrorName cudaGetErrorString cuDeviceGet cuDeviceGetName cuStreamWriteValue32;
+
+    cudaGetLastError() => ();
+    cudaRuntimeGetVersion(version: *mut c_int) => store(version, 12_090);
+    cudaGetDriverEntryPoint(name: *const c_char, function: *mut *mut c_void, _flags: c_ulonglong, _found: *mut cudaDriverEntryPointQueryResult) => {
+        // SAFETY: CUDA's contract: a text that ends with NUL.
+        let found = symbol(unsafe { CStr::from_ptr(name) }).unwrap_or(unplayed as *const c_void);
+        store(function, found.cast_mut())
+    };
+    cudaGetDevice(device: *mut c_int) => store(device, 0);
+    cudaSetDevice(_device: c_int) => ();
+    cudaGetDeviceCount(count: *mut c_int) => store(count, 1);
+    cudaDeviceGetAttribute(value: *mut c_int, attribute: cudaDeviceAttr, _device: c_int) => {
+        let has = match attribute {
+            cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess => engine(|cuda| cuda.has_concurrent_access),
+            cudaDeviceAttr::cudaDevAttrManagedMemory => true,
+            _ => false,
+        };
+        store(value, c_int::from(has))
+    };
+    cudaDeviceSynchronize() => engine(Engine::wait_for_all);
+    cudaMemGetInfo(free: *mut usize, total: *mut usize) => {
+        store(free, 0);
+        store(total, 0)
+    };
+
+    cudaStreamCreateWithFlags(stream: *mut cudaStream_t, _flags: c_uint) => store_handle(stream, engine(Engine::create_stream));
+    cudaStreamDestroy(stream: cudaStream_t) => engine(|cuda| cuda.destroy_stream(stream.addr()));
+    cudaStreamSynchronize(stream: cudaStream_t) => engine(|cuda| cuda.run(stream.addr()));
+    cudaStreamQuery(stream: cudaStream_t) => engine(|cuda| cuda.is_stream_done(stream.addr()));
+    cudaStreamWaitEvent(stream: cudaStream_t, event: cudaEvent_t, _flags: c_uint) => engine(|cuda| cuda.wait_in_stream(stream.addr(), event.addr()));
+
+    cudaEventCreateWithFlags(event: *mut cudaEvent_t, _flags: c_uint) => store_handle(event, engine(Engine::create_event));
+    cudaEventDestroy(event: cudaEvent_t) => engine(|cuda| cuda.destroy_event(event.addr()));
+    cudaEventRecord(event: cudaEvent_t, stream: cudaStream_t) => engine(|cuda| cuda.record(event.addr(), stream.addr()));
+    cudaEventQuery(event: cudaEvent_t) => engine(|cuda| cuda.is_event_done(event.addr()));
+    cudaEventSynchronize(event: cudaEvent_t) => engine(|cuda| cuda.wait_for_event(event.addr()));
+
+    cudaHostAlloc(memory: *mut *mut c_void, bytes: usize, _flags: c_uint) => store(memory, engine(|cuda| cuda.allocate_pinned(bytes)).cast());
+    cudaFreeHost(memory: *mut c_void) => engine(|cuda| cuda.free_pinned(memory.addr()));
+    cudaMalloc(memory: *mut *mut c_void, bytes: usize) => engine(|cuda| cuda.allocate(bytes)).map(|address| store_handle(memory, address));
+    cudaFree(memory: *mut c_void) => engine(|cuda| cuda.free(memory.addr()));
+    cudaMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize, _kind: cudaMemcpyKind, stream: cudaStream_t) => {
+        let (to, from) = (to.cast(), from.cast());
+        engine(|cuda| cuda.copy(stream.addr(), Copy { to, from, bytes }))
+    };
+    // What older versions return for memory that CUDA does not know.
+    cudaPointerGetAttributes(_attributes: *mut cudaPointerAttributes, _memory: *const c_void) => Err(cudaError::cudaErrorInvalidValue);
+
+    cudaThreadExchangeStreamCaptureMode(_mode: *mut cudaStreamCaptureMode) => ();
+    cudaStreamBeginCapture(stream: cudaStream_t, _mode: cudaStreamCaptureMode) => engine(|cuda| cuda.begin_capture(stream.addr()));
+    cudaStreamEndCapture(stream: cudaStream_t, graph: *mut cudaGraph_t) => store_handle(graph, engine(|cuda| cuda.end_capture(stream.addr())));
+    // There are no nodes to tell.
+    cudaStreamGetCaptureInfo_v2(_stream: cudaStream_t, status: *mut cudaStreamCaptureStatus, _id: *mut c_ulonglong, _graph: *mut cudaGraph_t, _nodes: *mut *const cudaGraphNode_t, _count: *mut usize) => store(status, cudaStreamCaptureStatus::cudaStreamCaptureStatusActive);
+    cudaGraphInstantiateWithFlags(exec: *mut cudaGraphExec_t, graph: cudaGraph_t, _flags: c_ulonglong) => store_handle(exec, engine(|cuda| cuda.instantiate(graph.addr())));
+    cudaGraphLaunch(exec: cudaGraphExec_t, stream: cudaStream_t) => engine(|cuda| cuda.launch_graph(exec.addr(), stream.addr()));
+    cudaGraphDestroy(graph: cudaGraph_t) => engine(|cuda| cuda.destroy_graph(graph.addr()));
+    cudaGraphExecDestroy(exec: cudaGraphExec_t) => engine(|cuda| cuda.destroy_graph(exec.addr()));
 }
 
 extern "C" fn cudaGetErrorName(_: cudaError_t) -> *const c_char {
@@ -86,46 +152,8 @@ extern "C" fn cudaGetErrorString(_: cudaError_t) -> *const c_char {
     c"told to fail".as_ptr()
 }
 
-extern "C" fn cudaGetDriverEntryPoint(
-    name: *const c_char,
-    function: *mut *mut c_void,
-    _: c_ulonglong,
-    _: *mut cudaDriverEntryPointQueryResult,
-) -> cudaError_t {
-    // SAFETY: CUDA's contract: a text that ends with NUL.
-    let found = symbol(unsafe { CStr::from_ptr(name) }).unwrap_or(unplayed as *const c_void);
-    store!(function, found.cast_mut())
-}
-
-extern "C" fn cudaGetDevice(device: *mut c_int) -> cudaError_t {
-    store!(device, 0)
-}
-
-extern "C" fn cudaSetDevice(_: c_int) -> cudaError_t {
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> cudaError_t {
-    store!(count, 1)
-}
-
-extern "C" fn cudaDeviceGetAttribute(
-    value: *mut c_int,
-    attribute: cudaDeviceAttr,
-    _: c_int,
-) -> cudaError_t {
-    let has = match attribute {
-        cudaDeviceAttr::cudaDevAttrConcurrentManagedAccess => {
-            engine(|cuda| cuda.has_concurrent_access)
-        }
-        cudaDeviceAttr::cudaDevAttrManagedMemory => true,
-        _ => false,
-    };
-    store!(value, c_int::from(has))
-}
-
 extern "C" fn cuDeviceGet(device: *mut CUdevice, _: c_int) -> CUresult {
-    store!(device, Default::default());
+    store(device, Default::default());
     CUresult::CUDA_SUCCESS
 }
 
@@ -139,171 +167,10 @@ extern "C" fn cuStreamWriteValue32(
     value: u32,
     _: c_uint,
 ) -> CUresult {
-    engine(|cuda| cuda.wait_for_stream(stream.addr()));
+    engine(|cuda| cuda.run(stream.addr()));
     let flag = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: CUDA's contract: an aligned value in pinned memory, which the host accesses as an atomic.
     let flag = unsafe { std::sync::atomic::AtomicU32::from_ptr(flag) };
     flag.store(value, std::sync::atomic::Ordering::Release);
     CUresult::CUDA_SUCCESS
-}
-
-extern "C" fn cudaDeviceSynchronize() -> cudaError_t {
-    engine(Engine::wait_for_all);
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> cudaError_t {
-    store!(free, 0);
-    store!(total, 0)
-}
-
-extern "C" fn cudaStreamCreateWithFlags(stream: *mut cudaStream_t, _: c_uint) -> cudaError_t {
-    store!(
-        stream,
-        without_provenance_mut(engine(Engine::create_stream))
-    )
-}
-
-extern "C" fn cudaStreamDestroy(stream: cudaStream_t) -> cudaError_t {
-    engine(|cuda| cuda.destroy_stream(stream.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaStreamSynchronize(stream: cudaStream_t) -> cudaError_t {
-    engine(|cuda| cuda.wait_for_stream(stream.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaStreamQuery(stream: cudaStream_t) -> cudaError_t {
-    ready(engine(|cuda| cuda.is_stream_done(stream.addr())))
-}
-
-extern "C" fn cudaStreamWaitEvent(
-    stream: cudaStream_t,
-    event: cudaEvent_t,
-    _: c_uint,
-) -> cudaError_t {
-    engine(|cuda| cuda.wait_in_stream(stream.addr(), event.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaEventCreateWithFlags(event: *mut cudaEvent_t, _: c_uint) -> cudaError_t {
-    store!(event, without_provenance_mut(engine(Engine::create_event)))
-}
-
-extern "C" fn cudaEventDestroy(event: cudaEvent_t) -> cudaError_t {
-    engine(|cuda| cuda.destroy_event(event.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaEventRecord(event: cudaEvent_t, stream: cudaStream_t) -> cudaError_t {
-    code(engine(|cuda| cuda.record(event.addr(), stream.addr())))
-}
-
-extern "C" fn cudaEventQuery(event: cudaEvent_t) -> cudaError_t {
-    ready(engine(|cuda| cuda.is_event_done(event.addr())))
-}
-
-extern "C" fn cudaEventSynchronize(event: cudaEvent_t) -> cudaError_t {
-    code(engine(|cuda| cuda.wait_for_event(event.addr())))
-}
-
-extern "C" fn cudaHostAlloc(memory: *mut *mut c_void, bytes: usize, _: c_uint) -> cudaError_t {
-    store!(memory, engine(|cuda| cuda.allocate_pinned(bytes)).cast())
-}
-
-extern "C" fn cudaFreeHost(memory: *mut c_void) -> cudaError_t {
-    engine(|cuda| cuda.free_pinned(memory.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaMalloc(memory: *mut *mut c_void, bytes: usize) -> cudaError_t {
-    match engine(|cuda| cuda.allocate(bytes)) {
-        Ok(address) => store!(memory, without_provenance_mut(address)),
-        Err(error) => error,
-    }
-}
-
-extern "C" fn cudaFree(memory: *mut c_void) -> cudaError_t {
-    engine(|cuda| cuda.free(memory.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaMemcpyAsync(
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    _: cudaMemcpyKind,
-    stream: cudaStream_t,
-) -> cudaError_t {
-    let copy = Copy {
-        to: to.cast(),
-        from: from.cast(),
-        bytes,
-    };
-    code(engine(|cuda| cuda.copy(stream.addr(), copy)))
-}
-
-extern "C" fn cudaPointerGetAttributes(
-    _: *mut cudaPointerAttributes,
-    _: *const c_void,
-) -> cudaError_t {
-    // What older versions return for memory that CUDA does not know.
-    cudaError::cudaErrorInvalidValue
-}
-
-extern "C" fn cudaStreamBeginCapture(
-    stream: cudaStream_t,
-    _: cudaStreamCaptureMode,
-) -> cudaError_t {
-    engine(|cuda| cuda.begin_capture(stream.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaStreamEndCapture(stream: cudaStream_t, graph: *mut cudaGraph_t) -> cudaError_t {
-    let ended = engine(|cuda| cuda.end_capture(stream.addr()));
-    store!(graph, without_provenance_mut(ended))
-}
-
-/// There are no nodes to tell.
-extern "C" fn cudaStreamGetCaptureInfo_v2(
-    _: cudaStream_t,
-    status: *mut cudaStreamCaptureStatus,
-    _: *mut c_ulonglong,
-    _: *mut cudaGraph_t,
-    _: *mut *const cudaGraphNode_t,
-    _: *mut usize,
-) -> cudaError_t {
-    store!(
-        status,
-        cudaStreamCaptureStatus::cudaStreamCaptureStatusActive
-    )
-}
-
-extern "C" fn cudaGraphInstantiateWithFlags(
-    exec: *mut cudaGraphExec_t,
-    graph: cudaGraph_t,
-    _: c_ulonglong,
-) -> cudaError_t {
-    let made = engine(|cuda| cuda.instantiate(graph.addr()));
-    store!(exec, without_provenance_mut(made))
-}
-
-extern "C" fn cudaGraphLaunch(exec: cudaGraphExec_t, stream: cudaStream_t) -> cudaError_t {
-    engine(|cuda| cuda.launch_graph(exec.addr(), stream.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaGraphDestroy(graph: cudaGraph_t) -> cudaError_t {
-    engine(|cuda| cuda.destroy_graph(graph.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaGraphExecDestroy(exec: cudaGraphExec_t) -> cudaError_t {
-    engine(|cuda| cuda.destroy_graph(exec.addr()));
-    cudaError::cudaSuccess
-}
-
-extern "C" fn cudaThreadExchangeStreamCaptureMode(_: *mut cudaStreamCaptureMode) -> cudaError_t {
-    cudaError::cudaSuccess
 }

@@ -9,7 +9,7 @@
 //!
 //! Read the files in this order. `operation.rs`: the operations of a sequence, and how they are drawn. `model.rs`: the vectors. `buffer.rs` and
 //! `pools.rs`: buffers of every kind, and where they come from. `world.rs`: a machine. `replay.rs`: runs a sequence on both sides;
-//! `on_device.rs`, `on_host.rs` and `placing.rs` have the operations. `kernels.rs` and `kernels.ptx`: kernels whose results depend on their
+//! `work.rs`, `on_host.rs` and `placing.rs` have the operations. `kernels.rs` and `kernels.ptx`: kernels whose results depend on their
 //! order. `regressions.rs`: sequences that failed in the past.
 //!
 //! On a simulator an operation `Hold` holds all streams: work is enqueued, and nothing runs until a call waits. Until then a guard for a buffer
@@ -50,20 +50,19 @@
 //! # To add
 //!
 //! An operation: a variant of `Operation` with its weight in `operation::operation`, an arm in `Replay::act` that does it on both sides, and
-//! one in `Replay::waits`. It must be valid with any numbers. A kind of memory: a variant of `operation::Kind` with its weight in
+//! one in `Replay::waits`. Work of a stream: a variant of `Work`, and arms in `work.rs`. It must be valid with any numbers. A kind of memory: a variant of `operation::Kind` with its weight in
 //! `operation::kind`, and an arm in `Pools::allocate`.
 
 mod buffer;
-mod graphs;
 mod kernels;
 mod model;
-mod on_device;
 mod on_host;
 mod operation;
 mod placing;
 mod pools;
 mod regressions;
 mod replay;
+mod work;
 mod world;
 
 use cuda_um_sim::{CudaVersion, Gpu};

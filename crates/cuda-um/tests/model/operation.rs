@@ -124,6 +124,16 @@ pub enum Advising {
     AccessedBy(bool),
 }
 
+/// By `View::prefetch_on`, or a `PrefetchBatch`. A look comes after a prefetch of whole buffers when all devices are idle: `residency` must return
+/// the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetching {
+    Each,
+    Batch,
+    EachAndLook,
+    BatchAndLook,
+}
+
 /// 0 is the host, the others are devices.
 #[derive(Clone, Copy, Debug)]
 pub struct At(pub u8);
@@ -156,38 +166,8 @@ pub enum Operation {
     },
     /// The host reads, and compares.
     Read { slot: u8, part: Part, how: Reading },
-    /// `fill` on a stream.
-    Fill { slot: u8, stream: u8, value: u32 },
-    /// A kernel changes each element separately.
-    Step {
-        slot: u8,
-        part: Part,
-        stream: u8,
-        number: u32,
-    },
-    /// A kernel reads three buffers and writes two of them: a part of the first, and the same length of the others if they have
-    /// it.
-    Mix {
-        slots: [u8; 3],
-        part: Part,
-        stream: u8,
-        number: u32,
-    },
-    /// `copy_range` between two different buffers, with the length that fits.
-    Copy {
-        from: u8,
-        part: Part,
-        to: u8,
-        offset: u16,
-        stream: u8,
-    },
-    /// `copy_within`, with the length that fits.
-    CopyWithin {
-        slot: u8,
-        part: Part,
-        offset: u16,
-        stream: u8,
-    },
+    /// Work is enqueued.
+    Enqueue { stream: u8, work: Work },
     /// `View::advise`.
     Advise {
         slot: u8,
@@ -195,24 +175,14 @@ pub enum Operation {
         advice: Advising,
         at: At,
     },
-    /// `View::prefetch_on`.
+    /// A prefetch of this part of each buffer whose bit is set.
     Prefetch {
-        slot: u8,
-        part: Part,
-        at: At,
-        stream: u8,
-    },
-    /// A `PrefetchBatch` of the slots with a set bit.
-    PrefetchBatch {
         slots: u8,
         part: Part,
         at: At,
         stream: u8,
+        how: Prefetching,
     },
-    /// When all devices are idle: a prefetch of the whole buffer, after which `residency` must return the destination.
-    PrefetchAndLook { slot: u8, at: At, stream: u8 },
-    /// The same with a batch of the whole slots with a set bit.
-    BatchAndLook { slots: u8, at: At, stream: u8 },
     /// Dropped, in use or not.
     Drop { slot: u8 },
     /// Closed.
@@ -236,31 +206,50 @@ pub enum Operation {
     /// Work that is captured over the streams of a device, and launched several times with all slots.
     Graph {
         stream: u8,
-        work: Vec<Recorded>,
+        work: Vec<Work>,
         launches: u8,
     },
     /// On a simulator: all streams are held until a call waits for one; then they continue one by one, in this order.
     Hold { order: u8 },
 }
 
-/// Captured work, as the operation of the same name. `Mix` and `Copy` take the slots that follow, too.
+/// Work of a stream.
 #[derive(Clone, Debug)]
-pub enum Recorded {
+pub enum Work {
+    /// `fill_on`.
     Fill { slot: u8, value: u32 },
+    /// A kernel changes each element separately.
     Step { slot: u8, part: Part, number: u32 },
-    Mix { slot: u8, part: Part, number: u32 },
-    Copy { slot: u8, part: Part },
+    /// A kernel reads three buffers and writes two of them: a part of the first, and the same length of the others if they have
+    /// it.
+    Mix {
+        slots: [u8; 3],
+        part: Part,
+        number: u32,
+    },
+    /// `copy_range` between two different buffers, with the length that fits.
+    Copy {
+        from: u8,
+        part: Part,
+        to: u8,
+        offset: u16,
+    },
+    /// `copy_within_on`, with the length that fits.
+    CopyWithin { slot: u8, part: Part, offset: u16 },
 }
 
-fn recorded() -> impl Strategy<Value = Recorded> {
+fn work(within: u32) -> impl Strategy<Value = Work> {
     let slot = || 0..8_u8;
     prop_oneof![
-        1 => (slot(), any::<u32>()).prop_map(|(slot, value)| Recorded::Fill { slot, value }),
-        3 => (slot(), part(), 1..2000_u32)
-            .prop_map(|(slot, part, number)| Recorded::Step { slot, part, number }),
-        3 => (slot(), part(), 1..2000_u32)
-            .prop_map(|(slot, part, number)| Recorded::Mix { slot, part, number }),
-        2 => (slot(), part()).prop_map(|(slot, part)| Recorded::Copy { slot, part }),
+        4 => (slot(), any::<u32>()).prop_map(|(slot, value)| Work::Fill { slot, value }),
+        7 => (slot(), part(), 1..2000_u32)
+            .prop_map(|(slot, part, number)| Work::Step { slot, part, number }),
+        6 => ([slot(), slot(), slot()], part(), 1..2000_u32)
+            .prop_map(|(slots, part, number)| Work::Mix { slots, part, number }),
+        7 => (slot(), part(), slot(), any::<u16>())
+            .prop_map(|(from, part, to, offset)| Work::Copy { from, part, to, offset }),
+        within => (slot(), part(), any::<u16>())
+            .prop_map(|(slot, part, offset)| Work::CopyWithin { slot, part, offset }),
     ]
 }
 
@@ -327,6 +316,19 @@ fn advising() -> impl Strategy<Value = Advising> {
     ]
 }
 
+fn prefetching() -> impl Strategy<Value = Prefetching> {
+    use Prefetching::*;
+    select(vec![
+        Each,
+        Each,
+        Each,
+        Batch,
+        Batch,
+        EachAndLook,
+        BatchAndLook,
+    ])
+}
+
 fn reading() -> impl Strategy<Value = Reading> {
     use Reading::*;
     select(vec![ReadGuard, TryRead, ReadAsync, CopyOut, ReadBack])
@@ -354,26 +356,11 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         6 => allocate(),
         5 => (slot(), part(), any::<u32>(), writing())
             .prop_map(|(slot, part, seed, how)| Write { slot, part, seed, how }),
-        4 => (slot(), stream(), any::<u32>())
-            .prop_map(|(slot, stream, value)| Fill { slot, stream, value }),
-        7 => (slot(), part(), stream(), 1..2000_u32)
-            .prop_map(|(slot, part, stream, number)| Step { slot, part, stream, number }),
-        5 => ([slot(), slot(), slot()], part(), stream(), 1..2000_u32)
-            .prop_map(|(slots, part, stream, number)| Mix { slots, part, stream, number }),
-        7 => (slot(), part(), slot(), any::<u16>(), stream())
-            .prop_map(|(from, part, to, offset, stream)| Copy { from, part, to, offset, stream }),
-        4 => (slot(), part(), any::<u16>(), stream())
-            .prop_map(|(slot, part, offset, stream)| CopyWithin { slot, part, offset, stream }),
+        27 => (stream(), work(4)).prop_map(|(stream, work)| Enqueue { stream, work }),
         3 => (slot(), part(), advising(), at())
             .prop_map(|(slot, part, advice, at)| Advise { slot, part, advice, at }),
-        4 => (slot(), part(), at(), stream())
-            .prop_map(|(slot, part, at, stream)| Prefetch { slot, part, at, stream }),
-        2 => (any::<u8>(), part(), at(), stream())
-            .prop_map(|(slots, part, at, stream)| PrefetchBatch { slots, part, at, stream }),
-        1 => (slot(), at(), stream())
-            .prop_map(|(slot, at, stream)| PrefetchAndLook { slot, at, stream }),
-        1 => (any::<u8>(), at(), stream())
-            .prop_map(|(slots, at, stream)| BatchAndLook { slots, at, stream }),
+        8 => (any::<u8>(), part(), at(), stream(), prefetching())
+            .prop_map(|(slots, part, at, stream, how)| Prefetch { slots, part, at, stream, how }),
         6 => slot().prop_map(|slot| Drop { slot }),
         1 => slot().prop_map(|slot| Close { slot }),
         2 => Just(Trim),
@@ -383,7 +370,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         1 => stream().prop_map(|stream| Synchronize { stream }),
         1 => (0..4_u8, 1..4_u8, 0..32_u8)
             .prop_map(|(device, threads, ring_pages)| Staging { device, threads, ring_pages }),
-        4 => (stream(), proptest::collection::vec(recorded(), 1..=6), 1..=3_u8)
+        4 => (stream(), proptest::collection::vec(work(0), 1..=6), 1..=3_u8)
             .prop_map(|(stream, work, launches)| Graph { stream, work, launches }),
         8 => any::<u8>().prop_map(|order| Hold { order }),
     ]

@@ -1,10 +1,10 @@
 //! Advice, prefetches, and the location of pages.
 
 use crate::buffer::managed;
-use crate::operation::{Advising, At, Part};
+use crate::operation::{ALL, Advising, At, Part, Prefetching};
 use crate::replay::{Outcome, Replay, Slot, allowed, refused, text};
 use crate::world::is_refusal;
-use cuda_um::{Advice, UnifiedBuffer, managed::PrefetchBatch};
+use cuda_um::{Advice, managed::PrefetchBatch};
 use cuda_um_testkit::AnyBuffer;
 
 impl Replay<'_> {
@@ -31,72 +31,58 @@ impl Replay<'_> {
         let advised = unified
             .view(part.of(contents.elements.len()))
             .and_then(|part| part.advise(given)?.require());
-        if managed(&buffer).is_none() {
+        if managed(buffer).is_none() {
             return refused(advised, is_refusal);
         }
         allowed(self.machine.poor, advised).map(drop)
     }
 
-    pub fn prefetch(&self, slot: u8, part: Part, at: At, stream: u8) -> Outcome {
-        let Some(AnyBuffer::Unified(buffer)) = self.slot(slot).map(|at| &self.slots[at].buffer)
-        else {
-            return Ok(());
-        };
+    pub fn prefetch(
+        &self,
+        (slots, part): (u8, Part),
+        at: At,
+        stream: u8,
+        how: Prefetching,
+    ) -> Outcome {
+        let looks = matches!(how, Prefetching::EachAndLook | Prefetching::BatchAndLook);
+        let is_batch = matches!(how, Prefetching::Batch | Prefetching::BatchAndLook);
+        if looks {
+            // Otherwise readers on other streams move pages.
+            self.machine.synchronize().map_err(text)?;
+        }
+        let part = if looks { ALL } else { part };
+        let poor = self.machine.poor;
         let location = at.location(self.machine.sides.len());
         let stream = self.machine.stream(stream).1;
-        let prefetched = buffer
-            .view(part.of(buffer.len()))
-            .and_then(|part| part.prefetch_on(location, stream)?.require());
-        if !buffer.is_managed() && !buffer.is_empty() {
-            return refused(prefetched, is_refusal);
-        }
-        allowed(self.machine.poor, prefetched).map(drop)
-    }
-
-    pub fn prefetch_batch(&self, slots: u8, part: Part, at: At, stream: u8) -> Outcome {
+        let chosen = self.slots.iter().enumerate();
+        let chosen = chosen.filter(|(index, _)| slots >> index & 1 == 1);
         let mut batch = PrefetchBatch::new();
-        for (index, slot) in self.slots.iter().enumerate() {
-            if let AnyBuffer::Unified(buffer) = &slot.buffer
-                && slots >> index & 1 == 1
-            {
-                batch.add(buffer.view(part.of(buffer.len())).map_err(text)?);
+        for (_, slot) in chosen.clone() {
+            let AnyBuffer::Unified(buffer) = &slot.buffer else {
+                continue;
+            };
+            let view = buffer.view(part.of(buffer.len())).map_err(text)?;
+            if is_batch {
+                batch.add(view);
+                continue;
+            }
+            let prefetched = view.prefetch_on(location, stream);
+            let prefetched = prefetched.and_then(|outcome| outcome.require());
+            match buffer.is_managed() || buffer.is_empty() {
+                true => allowed(poor, prefetched).map(drop)?,
+                false => refused(prefetched, is_refusal)?,
             }
         }
-        let location = at.location(self.machine.sides.len());
-        let stream = self.machine.stream(stream).1;
         let prefetched = batch.prefetch_on(location, stream).map_err(text)?;
-        allowed(self.machine.poor, prefetched.outcome.require()).map(drop)
-    }
-
-    /// Afterwards all pages are at the destination, unless a read left copies at other locations.
-    pub fn prefetch_and_look(&self, slots: &[usize], at: At, stream: u8, batch: bool) -> Outcome {
-        let managed = slots
-            .iter()
-            .filter_map(|slot| managed(&self.slots[*slot].buffer));
-        let buffers: Vec<&UnifiedBuffer<u32>> = managed.collect();
-        // Otherwise readers on other streams move pages.
-        self.machine.synchronize().map_err(text)?;
-        let location = at.location(self.machine.sides.len());
-        let stream = self.machine.stream(stream).1;
-        let prefetched = match batch {
-            true => {
-                let mut batch = PrefetchBatch::new();
-                buffers.iter().for_each(|buffer| _ = batch.add(*buffer));
-                let prefetched = batch.prefetch_on(location, stream);
-                prefetched.and_then(|all| all.outcome.require())
-            }
-            false => buffers
-                .iter()
-                .try_for_each(|buffer| buffer.prefetch_on(location, stream)?.require()),
-        };
-        if allowed(self.machine.poor, prefetched)?.is_none() {
+        allowed(poor, prefetched.outcome.require())?;
+        if !looks || !self.machine.tells_residency || self.read_mostly || self.is_shared {
             return Ok(());
         }
+        // Afterwards all pages are at the destination, unless a read left copies at other locations.
         stream.synchronize().map_err(text)?;
-        for buffer in buffers {
+        for buffer in chosen.filter_map(|(_, slot)| managed(&slot.buffer)) {
             let found = buffer.residency().map_err(text)?;
-            let is_known = self.machine.tells_residency && !self.read_mostly && !self.is_shared;
-            if is_known && found != Some(location) {
+            if found != Some(location) {
                 return Err(format!("prefetched to {location}, but it is at {found:?}"));
             }
         }

@@ -8,12 +8,14 @@
 use crate::operation::Advising::*;
 use crate::operation::Kind::*;
 use crate::operation::Operation::{self, *};
+use crate::operation::Prefetching::*;
 use crate::operation::Reading::*;
 use crate::operation::Start::*;
+use crate::operation::Work::*;
 use crate::operation::Writing::*;
 use crate::operation::{ALL, At, Part};
-use crate::world::{Machine, Spec, Spec::Simulated};
-use crate::{MACHINES, replay};
+use crate::world::{Machine, Spec};
+use crate::{MACHINES, replay, simulated};
 use cuda_um_sim::CudaVersion::*;
 use cuda_um_sim::Gpu::*;
 use cuda_um_testkit::on_gpu;
@@ -48,11 +50,28 @@ fn new(kind: crate::operation::Kind, start: crate::operation::Start) -> Operatio
 }
 
 fn step(slot: u8, stream: u8) -> Operation {
-    Step {
-        slot,
+    let (part, number) = (ALL, 5);
+    let work = Step { slot, part, number };
+    Enqueue { stream, work }
+}
+
+fn mix(slots: [u8; 3], stream: u8) -> Operation {
+    let (part, number) = (ALL, 1);
+    let work = Mix {
+        slots,
+        part,
+        number,
+    };
+    Enqueue { stream, work }
+}
+
+fn prefetch(slot: u8, at: At, stream: u8, how: crate::operation::Prefetching) -> Operation {
+    Prefetch {
+        slots: 1 << slot,
         part: ALL,
+        at,
         stream,
-        number: 5,
+        how,
     }
 }
 
@@ -111,12 +130,15 @@ fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
 /// claim 2
 #[test]
 fn a_ping_pong_over_streams_and_kinds() {
-    let copy = |from, to, stream| Copy {
-        from,
-        part: Part(9000, 60_000),
-        to,
-        offset: 0,
-        stream,
+    let copy = |from, to, stream| {
+        let (part, offset) = (Part(9000, 60_000), 0);
+        let work = Copy {
+            from,
+            part,
+            to,
+            offset,
+        };
+        Enqueue { stream, work }
     };
     replay_everywhere(|order| {
         vec![
@@ -137,12 +159,7 @@ fn a_ping_pong_over_streams_and_kinds() {
                 seed: 1,
                 how: TryWrite,
             },
-            Mix {
-                slots: [0, 1, 2],
-                part: ALL,
-                stream: 4,
-                number: 1,
-            },
+            mix([0, 1, 2], 4),
             read(0, ReadAsync),
         ]
     });
@@ -152,18 +169,14 @@ fn a_ping_pong_over_streams_and_kinds() {
 fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
     // `host_async` used to retry forever on devices without concurrent managed access.
     replay(
-        Simulated {
-            gpu: Maxwell,
-            cuda: V12_9,
-            devices: 1,
-        },
+        simulated(Maxwell, V12_9, 1),
         &[
             new(Managed, From(1)),
             new(Device, From(2)),
-            Fill {
-                slot: 1,
+            // Not a kernel, whose module would keep the stream.
+            Enqueue {
                 stream: 0,
-                value: 1,
+                work: Fill { slot: 1, value: 1 },
             },
             NewStream { stream: 0 },
             Drop { slot: 1 },
@@ -177,11 +190,7 @@ fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
 fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
     // The simulator used to serve the host's fault without end.
     replay(
-        Simulated {
-            gpu: Gh200,
-            cuda: V12_9,
-            devices: 2,
-        },
+        simulated(Gh200, V12_9, 2),
         &[
             new(Managed, From(1)),
             Advise {
@@ -190,12 +199,7 @@ fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
                 advice: AccessedBy(true),
                 at: At(0),
             },
-            Prefetch {
-                slot: 0,
-                part: ALL,
-                at: At(1),
-                stream: 0,
-            },
+            prefetch(0, At(1), 0, Each),
             read(0, ReadGuard),
         ],
     );
@@ -206,11 +210,7 @@ fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then:
     if on_gpu() {
         return;
     }
-    let spec = Simulated {
-        gpu: H200,
-        cuda: V13_4,
-        devices: 2,
-    };
+    let spec = simulated(H200, V13_4, 2);
     let new = |kind, device| Allocate {
         kind,
         device,
@@ -218,19 +218,9 @@ fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then:
         start: Zeroed,
     };
     for order in 0..8 {
-        let read = Mix {
-            slots: [0, 0, 0],
-            part: ALL,
-            stream: 8,
-            number: 1,
-        };
-        let look = PrefetchAndLook {
-            slot: 2,
-            at: At(2),
-            stream: 0,
-        };
+        let look = prefetch(2, At(2), 0, EachAndLook);
         let first = [new(Managed, 0), new(Device, 0), new(kind, 1)];
-        let held = [Hold { order }, read];
+        let held = [Hold { order }, mix([0; 3], 8)];
         let sequence = [&first[..], &held, then, &[look]].concat();
         (0..4).for_each(|_| replay(spec, &sequence));
     }
@@ -249,11 +239,6 @@ fn a_prefetch_is_not_left_out_where_a_neighbours_earlier_read_may_come_later() {
 
 #[test]
 fn a_prefetch_is_not_left_out_where_a_read_before_another_prefetch_may_come_later() {
-    let prefetch = Prefetch {
-        slot: 2,
-        part: ALL,
-        at: At(2),
-        stream: 1,
-    };
+    let prefetch = prefetch(2, At(2), 1, Each);
     looked_for_where_a_read_may_have_taken_it(Managed, &[prefetch]);
 }

@@ -2,10 +2,10 @@
 
 use crate::buffer::is_on_host;
 use crate::model::Contents;
-use crate::operation::{Advising, Kind, Operation, Reading, Start, Writing};
+use crate::operation::{Advising, Kind, Operation, Prefetching, Reading, Start, Work, Writing};
 use crate::pools::{POOLED, Pools};
 use crate::world::{Machine, is_refusal};
-use cuda_um::{Error, buffer::TransferOptions};
+use cuda_um::{Error, MemoryKind, buffer::TransferOptions};
 use cuda_um_sim::HoldGuard;
 use cuda_um_testkit::{AnyBuffer, each};
 
@@ -128,12 +128,13 @@ impl<'m> Replay<'m> {
     fn waits(&self, operation: &Operation) -> bool {
         use Operation::*;
         match *operation {
-            Step { .. }
-            | Mix { .. }
-            | Copy { .. }
-            | CopyWithin { .. }
-            | Prefetch { .. }
-            | PrefetchBatch { .. }
+            Enqueue {
+                work: Work::Fill { slot, .. },
+                ..
+            } => self
+                .slot(slot)
+                .is_some_and(|at| is_on_host(&self.slots[at].buffer)),
+            Enqueue { .. }
             | Drop { .. }
             | Trim
             | NewStream { .. }
@@ -141,27 +142,18 @@ impl<'m> Replay<'m> {
             | Graph { .. }
             | Hold { .. } => false,
             Advise { advice, .. } => matches!(advice, Advising::ReadMostly(true)),
-            Allocate { start, kind, .. } => match start {
-                Start::Zeroed => {
-                    matches!(kind, Kind::Pinned | Kind::PinnedPool | Kind::Mapped)
-                        || kind.pattern().is_some()
-                }
-                Start::From(_) => true,
-                Start::Stored(..) => {
-                    matches!(kind, Kind::Pinned | Kind::PinnedPool) || kind.pattern().is_some()
-                }
-            },
-            Fill { slot, .. } => self
-                .slot(slot)
-                .is_some_and(|at| is_on_host(&self.slots[at].buffer)),
+            Allocate { start, kind, .. } => {
+                let is_pinned = kind.memory() == MemoryKind::Pinned;
+                let is_zeroed_mapped = kind == Kind::Mapped && start == Start::Zeroed;
+                matches!(start, Start::From(_))
+                    || is_pinned
+                    || is_zeroed_mapped
+                    || kind.pattern().is_some()
+            }
             Read { how, .. } => how != Reading::TryRead,
             Write { how, .. } => how != Writing::TryWrite,
-            PrefetchAndLook { .. }
-            | BatchAndLook { .. }
-            | Close { .. }
-            | Reclaim
-            | Synchronize { .. }
-            | Staging { .. } => true,
+            Prefetch { how, .. } => !matches!(how, Prefetching::Each | Prefetching::Batch),
+            Close { .. } | Reclaim | Synchronize { .. } | Staging { .. } => true,
         }
     }
 
@@ -184,36 +176,7 @@ impl<'m> Replay<'m> {
                 Some(at) => self.read(at, part, how),
                 None => Ok(()),
             },
-            Fill {
-                slot,
-                stream,
-                value,
-            } => self.fill(slot, stream, value),
-            Step {
-                slot,
-                part,
-                stream,
-                number,
-            } => self.step_elements(slot, part, stream, number),
-            Mix {
-                slots,
-                part,
-                stream,
-                number,
-            } => self.mix(slots, part, stream, number),
-            Copy {
-                from,
-                part,
-                to,
-                offset,
-                stream,
-            } => self.copy((from, part), (to, offset), stream),
-            CopyWithin {
-                slot,
-                part,
-                offset,
-                stream,
-            } => self.copy_within((slot, part), offset, stream),
+            Enqueue { stream, ref work } => self.enqueue(stream, work),
             Advise {
                 slot,
                 part,
@@ -221,25 +184,12 @@ impl<'m> Replay<'m> {
                 at,
             } => self.advise(slot, part, advice, at),
             Prefetch {
-                slot,
-                part,
-                at,
-                stream,
-            } => self.prefetch(slot, part, at, stream),
-            PrefetchBatch {
                 slots,
                 part,
                 at,
                 stream,
-            } => self.prefetch_batch(slots, part, at, stream),
-            PrefetchAndLook { slot, at, stream } => match self.slot(slot) {
-                Some(slot) => self.prefetch_and_look(&[slot], at, stream, false),
-                None => Ok(()),
-            },
-            BatchAndLook { slots, at, stream } => {
-                let chosen = (0..self.slots.len()).filter(|slot| slots >> slot & 1 == 1);
-                self.prefetch_and_look(&chosen.collect::<Vec<_>>(), at, stream, true)
-            }
+                how,
+            } => self.prefetch((slots, part), at, stream, how),
             Drop { slot } => {
                 if let Some(at) = self.slot(slot) {
                     drop(self.slots.swap_remove(at));

@@ -1,6 +1,6 @@
 //! Devices and NUMA nodes that do not exist.
 
-use crate::bad_input::world::{Made, World, cases, run, run_made};
+use crate::bad_input::world::{Case, World, cases, run};
 use cuda_um::{Advice, ErrorKind, Location, Result, UnifiedBuffer, managed::PrefetchBatch};
 use cuda_um_sim::CudaVersion;
 
@@ -49,9 +49,9 @@ fn each(
     kind: ErrorKind,
     says: &[&str],
     cuda: CudaVersion,
-) -> impl Iterator<Item = Made> {
+) -> impl Iterator<Item = Case> {
     let says: Vec<_> = says.iter().map(|text| (*text).to_owned()).collect();
-    FUNCTIONS.into_iter().map(move |(of, call)| Made {
+    FUNCTIONS.into_iter().map(move |(of, call)| Case {
         of,
         given: location.to_string(),
         kind,
@@ -67,7 +67,7 @@ fn devices_that_are_not_there() {
         let says = format!("there is no device {ordinal}: the runtime has 2");
         let (location, kind) = (Location::Device(ordinal), ErrorKind::InvalidArgument);
         for cuda in [CudaVersion::V11_8, CudaVersion::V13_0] {
-            run_made(each(location, kind, &[&says], cuda));
+            run(each(location, kind, &[&says], cuda));
         }
     }
     run(cases! {
@@ -84,17 +84,17 @@ fn numa_nodes_that_are_not_there() {
         // Accessed-by advice does not support nodes, and this error comes first.
         let says = [&*node.to_string(), "cannot be"];
         let (location, kind) = (Location::HostNuma(node), ErrorKind::InvalidArgument);
-        run_made(each(location, kind, &says, CudaVersion::V13_0));
+        run(each(location, kind, &says, CudaVersion::V13_0));
     }
     let absent = Location::HostNuma(4096);
     let moving = ["UnifiedBuffer::advise", "UnifiedBuffer::prefetch_on"];
-    let asks_cuda = |made: &Made| moving.contains(&made.of);
+    let asks_cuda = |made: &Case| moving.contains(&made.of);
     let says = ["cuda", "host NUMA node 4096", "cudaErrorInvalid"];
     // From 13.4 on CUDA reports where pages are. In older versions the library forgets the location of pages when a prefetch
     // fails, because CUDA may have moved some of them.
     let cases = each(absent, ErrorKind::Call, &says, CudaVersion::V13_4);
     // Mapped memory does not move, so CUDA does not check the node.
-    run_made(cases.filter(asks_cuda).take(3));
+    run(cases.filter(asks_cuda).take(3));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn numa_nodes_before_cuda_12_2() {
     });
     let old = CudaVersion::V11_8;
     let says = ["host NUMA node 0", "CUDA 12.2 or newer", "11.8"];
-    let moves = |made: &Made| made.of == "UnifiedBuffer::advise";
+    let moves = |made: &Case| made.of == "UnifiedBuffer::advise";
     let cases = each(Location::HostNuma(0), ErrorKind::NotSupported, &says, old);
-    run_made(cases.filter(moves));
+    run(cases.filter(moves));
 }

@@ -1,6 +1,6 @@
 //! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`.
 
-use crate::bad_input::world::{LEN, Made, World, run_made};
+use crate::bad_input::world::{Case, LEN, World, run};
 use cuda_um::{ErrorKind, Result};
 use cuda_um_sim::CudaVersion;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
@@ -34,8 +34,8 @@ fn made(
     of: &'static str,
     [start, end]: [usize; 2],
     call: impl Fn(&mut World) -> Result<()> + 'static,
-) -> Made {
-    Made {
+) -> Case {
+    Case {
         of,
         given: format!("{start}..{end}"),
         kind: ErrorKind::InvalidArgument,
@@ -51,14 +51,14 @@ fn ranges(functions: &[(&'static str, Ranged)]) {
     let each = |&(of, call): &(&'static str, Ranged)| {
         BAD.map(|(bounds, named)| made(of, named, move |world| call(world, bounds)))
     };
-    run_made(functions.iter().flat_map(each));
+    run(functions.iter().flat_map(each));
 }
 
 fn offsets(functions: &[(&'static str, Offset)]) {
     let each = |&(of, call): &(&'static str, Offset)| {
         BAD_OFFSETS.map(|(offset, end)| made(of, [offset, end], move |world| call(world, offset)))
     };
-    run_made(functions.iter().flat_map(each));
+    run(functions.iter().flat_map(each));
 }
 
 macro_rules! of_kinds {
@@ -71,7 +71,7 @@ macro_rules! of_kinds {
             }),
             (concat!($name, "::copy_within"), |w, range| w.$buffer.copy_within_on(range, 0, &w.stream)),
         ]);
-        run_made([
+        run([
             made(concat!($name, "::read_one"), [LEN, LEN + 1], |w| w.$buffer.read_one(LEN).map(drop)),
             made(concat!($name, "::read_one"), [END, END], |w| w.$buffer.read_one(END).map(drop)),
             made(concat!($name, "::write_one"), [LEN, LEN + 1], |w| w.$buffer.write_one(LEN, 9)),
@@ -104,7 +104,7 @@ fn parts_of_views() {
             w.unified.view_mut(..)?.slice_mut(range).map(drop)
         }),
     ]);
-    run_made([
+    run([
         made("View::split_at", [0, LEN + 1], |w| {
             w.unified.as_view().split_at(LEN + 1).map(drop)
         }),

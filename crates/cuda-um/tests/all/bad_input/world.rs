@@ -46,30 +46,34 @@ pub struct World {
     _sim_of_other: Checked,
 }
 
+pub type Call = dyn Fn(&mut World) -> Result<()>;
+
 /// A call with an invalid argument.
 pub struct Case {
     /// The function, for messages.
     pub of: &'static str,
     /// The invalid argument.
-    pub given: &'static str,
-    pub call: fn(&mut World) -> Result<()>,
+    pub given: String,
+    pub call: Box<Call>,
     pub kind: ErrorKind,
     /// Texts that the error must contain.
-    pub says: &'static [&'static str],
+    pub says: Vec<String>,
+    pub cuda: CudaVersion,
 }
 
 /// `"function", "what is wrong": |world| call => Kind, ["text", …];`
 macro_rules! cases {
     ($($of:expr, $given:literal: |$world:ident| $call:expr => $kind:ident, [$($says:expr),* $(,)?];)*) => {
-        &[$($crate::bad_input::world::Case {
+        [$($crate::bad_input::world::Case {
             of: $of,
-            given: $given,
-            call: |$world: &mut $crate::bad_input::world::World| -> cuda_um::Result<()> {
+            given: $given.to_owned(),
+            call: Box::new(|$world: &mut $crate::bad_input::world::World| -> cuda_um::Result<()> {
                 let result: cuda_um::Result<_> = $call;
                 result.map(drop)
-            },
+            }),
             kind: cuda_um::ErrorKind::$kind,
-            says: &[$($says),*],
+            says: vec![$($says.to_owned()),*],
+            cuda: cuda_um_sim::CudaVersion::V13_0,
         }),*]
     };
 }
@@ -203,32 +207,7 @@ impl World {
 }
 
 /// Makes each call in a separate world, and reports all failures together.
-pub fn run(cases: &[Case]) {
-    let made = cases.iter().map(|case| Made {
-        of: case.of,
-        given: case.given.to_owned(),
-        kind: case.kind,
-        says: case.says.iter().map(|text| (*text).to_owned()).collect(),
-        cuda: CudaVersion::V13_0,
-        call: Box::new(case.call),
-    });
-    run_made(made);
-}
-
-/// The function of a case.
-pub type Call = Box<dyn Fn(&mut World) -> Result<()>>;
-
-/// A case that is created in a loop.
-pub struct Made {
-    pub of: &'static str,
-    pub given: String,
-    pub kind: ErrorKind,
-    pub says: Vec<String>,
-    pub cuda: CudaVersion,
-    pub call: Call,
-}
-
-pub fn run_made(cases: impl IntoIterator<Item = Made>) {
+pub fn run(cases: impl IntoIterator<Item = Case>) {
     let (mut count, mut failed) = (0, Vec::new());
     for case in cases {
         count += 1;

@@ -4,29 +4,6 @@ use super::*;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-#[test]
-fn a_range_beyond_the_end_is_refused() {
-    let (_sim, device, _) = device();
-    let mut buffer = PinnedBuffer::<u16>::zeroed(&device, 5).unwrap();
-    buffer
-        .host_overwrite(3.., |_, slots| slots.copy_from_slice(&[8, 9]))
-        .unwrap();
-    assert_eq!(*buffer.host().unwrap(), [0, 0, 0, 8, 9]);
-    let error = buffer.host_overwrite(3..7, |_, slots| slots.fill_with(|_| 0));
-    assert!(
-        matches!(
-            error,
-            Err(Error::RangeOutOfBounds {
-                start: 3,
-                end: 7,
-                len: 5
-            })
-        ),
-        "{error:?}"
-    );
-}
 
 #[test]
 fn overwriting_moves_nothing_to_the_host() {
@@ -38,12 +15,8 @@ fn overwriting_moves_nothing_to_the_host() {
         .host_overwrite(.., |first, slots| slots.fill_with(|i| (first + i) as u32))
         .unwrap();
     let counters = sim.counters();
-    let moved = (
-        counters.bytes_to_host,
-        counters.cpu_faults,
-        counters.gpu_faults,
-    );
-    assert_eq!(moved, (0, 0, 0));
+    assert_eq!(counters.bytes_to_host, 0);
+    assert_eq!(counters.cpu_faults + counters.gpu_faults, 0);
     assert_eq!(buffer.host().unwrap()[77_777], 77_777);
 }
 
@@ -175,8 +148,8 @@ fn what_makes_the_elements_may_take_guards_copy_and_read() {
             });
             overwrite(&|first, end| {
                 let mut other = DeviceBuffer::<u8>::zeroed(&device, 80_000).unwrap();
-                let bytes = Bytes(bytemuck::cast_slice(&all));
-                read(other.as_view_mut(), &bytes, &whole(80_000)).unwrap();
+                let storage = Storage::new(bytemuck::cast_slice(&all).to_vec());
+                read(other.as_view_mut(), &storage, &whole(80_000)).unwrap();
                 let bytes = other.to_vec().unwrap();
                 bytemuck::pod_collect_to_vec(&bytes[4 * first..4 * end])
             });

@@ -1,47 +1,8 @@
 //! Reads of storage: the places of the runs, failures, rounds, and reads beside other work.
 
 use super::*;
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Bytes in memory, which are read by so many at a time. Every third call is interrupted, and a read at `fails_at` fails.
-struct Storage {
-    bytes: Vec<u8>,
-    at_a_time: usize,
-    fails_at: Option<(u64, ErrorKind)>,
-    calls: AtomicUsize,
-}
-
-impl Storage {
-    fn of(bytes: usize) -> Self {
-        Self {
-            bytes: (0..bytes).map(|at| (at % 251) as u8 + 1).collect(),
-            at_a_time: usize::MAX,
-            fails_at: None,
-            calls: AtomicUsize::new(0),
-        }
-    }
-}
-
-impl ReadAt for Storage {
-    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        if self.calls.fetch_add(1, Ordering::Relaxed) % 3 == 1 {
-            return Err(ErrorKind::Interrupted.into());
-        }
-        let mut end = self.bytes.len();
-        if let Some((at, kind)) = self.fails_at {
-            if offset >= at {
-                return Err(kind.into());
-            }
-            end = at as usize;
-        }
-        let from = &self.bytes[(offset as usize).min(end)..end];
-        let count = from.len().min(into.len()).min(self.at_a_time);
-        into[..count].copy_from_slice(&from[..count]);
-        Ok(count)
-    }
-}
 
 fn range(offset: u64, at: usize, bytes: usize) -> Runs {
     Runs {
@@ -117,47 +78,35 @@ fn a_failure_has_its_place_and_all_bytes_before_it_arrive() {
         device.set_transfer_options(small(threads));
         let mut storage = Storage::of(400_000);
         storage.fails_at = Some((at, kind));
-        let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
-        assert!(
-            matches!(&error, Error::Io { done_bytes, source, .. } if (*done_bytes as u64, source.kind()) == (at, kind)),
-            "{error}"
-        );
+        let failed = read(buffer.as_view_mut(), &storage, &whole(400_000));
+        fails!(failed, Error::Io { done_bytes, ref source, .. } if (done_bytes as u64, source.kind()) == (at, kind));
         // The last piece is not copied.
         let whole_pieces = ..(at - at % 16384) as usize;
         assert!(buffer.to_vec().unwrap()[whole_pieces] == storage.bytes[whole_pieces]);
         // The file is shorter than the runs.
         storage.fails_at = None;
         storage.bytes.truncate(300_001);
-        let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
-        assert!(
-            matches!(&error, Error::Io { done_bytes: 300_001, source, .. } if source.kind() == ErrorKind::UnexpectedEof),
-            "{error}"
-        );
+        let failed = read(buffer.as_view_mut(), &storage, &whole(400_000));
+        fails!(failed, Error::Io { done_bytes: 300_001, ref source, .. } if source.kind() == ErrorKind::UnexpectedEof);
     }
     // Behind a gap of the target, of which the storage knows nothing.
     let mut storage = Storage::of(400_000);
     storage.fails_at = Some((600, ErrorKind::Other));
     let runs = [range(0, 0, 500), range(500, 700, 500)];
-    let error = read(buffer.as_view_mut(), &storage, &runs).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Io {
-                done_bytes: 800,
-                ..
-            }
-        ),
-        "{error}"
+    let failed = read(buffer.as_view_mut(), &storage, &runs);
+    fails!(
+        failed,
+        Error::Io {
+            done_bytes: 800,
+            ..
+        }
     );
     // Of CUDA.
     device.set_transfer_options(small(1));
     storage.fails_at = None;
     sim.fail(Fail::call("cudaMemcpyAsync").nth(4));
-    let error = read(buffer.as_view_mut(), &storage, &whole(400_000)).unwrap_err();
-    assert!(
-        matches!(&error, Error::Incomplete { copied_bytes, .. } if *copied_bytes == 3 * 16384),
-        "{error}"
-    );
+    let failed = read(buffer.as_view_mut(), &storage, &whole(400_000));
+    fails!(failed, Error::Incomplete { copied_bytes, .. } if copied_bytes == 3 * 16384);
     assert!(buffer.to_vec().unwrap()[..3 * 16384] == storage.bytes[..3 * 16384]);
     let done = read(buffer.as_view_mut(), &storage, &whole(400_000));
     assert_eq!(done.unwrap(), 400_000);
@@ -270,11 +219,8 @@ fn wrong_runs_and_targets_are_refused() {
         vec![strided(usize::MAX / 2, 3, 10)],
         vec![strided(1, 3, u64::MAX / 2 + 1)],
     ] {
-        let error = FileRead::new(buffer.as_view_mut(), &storage, &wrong).err();
-        assert!(
-            matches!(error, Some(Error::InvalidArgument { .. })),
-            "{wrong:?}"
-        );
+        let refused = FileRead::new(buffer.as_view_mut(), &storage, &wrong);
+        fails!(refused, Error::InvalidArgument { .. });
     }
     assert_eq!(FileRead::run(&mut [], usize::MAX, on).unwrap(), 0);
     let (_sim, other, _) = simulated(Gpu::H200);
@@ -282,6 +228,6 @@ fn wrong_runs_and_targets_are_refused() {
     let runs = whole(100);
     let mut reads = [buffer.as_view_mut(), far.as_view_mut()]
         .map(|view| FileRead::new(view, &storage, &runs).unwrap());
-    let error = FileRead::run(&mut reads, usize::MAX, on).unwrap_err();
-    assert!(matches!(error, Error::RuntimeMismatch { .. }), "{error}");
+    let refused = FileRead::run(&mut reads, usize::MAX, on);
+    fails!(refused, Error::RuntimeMismatch { .. });
 }

@@ -10,15 +10,9 @@ pub fn streams_in_turn(world: &World) -> Result<()> {
     let mut a = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let mut b = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     for _ in 0..3 {
-        world
-            .here()
-            .add
-            .launch(first, COUNT, (&mut a, COUNT as u32, 3u32))?;
+        world.here().add.try_run(first, &mut a, COUNT, 3)?;
         second.copy(&a, &mut b)?;
-        world
-            .here()
-            .add
-            .launch(first, COUNT, (&mut b, COUNT as u32, 1u32))?;
+        world.here().add.try_run(first, &mut b, COUNT, 1)?;
         second.copy(&b, &mut a)?;
     }
     assert_eq!(a.host()?[..], [12; COUNT]);
@@ -81,11 +75,10 @@ pub fn async_copies(world: &World) -> Result<()> {
     pollster::block_on(memory.copy_to_host_async(&mut back))?;
     assert!(back == source);
     let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
-    world.here().add.launch(
-        &world.here().stream,
-        COUNT,
-        (&mut unified, COUNT as u32, 9u32),
-    )?;
+    world
+        .here()
+        .add
+        .try_run(&world.here().stream, &mut unified, COUNT, 9)?;
     assert_eq!(pollster::block_on(unified.host_async())?[..], [9; COUNT]);
     Ok(())
 }
@@ -113,10 +106,7 @@ pub fn parts_at_the_same_time(world: &World) -> Result<()> {
     let second = device.create_stream()?;
     let mut memory = DeviceBuffer::<u32>::zeroed(device, 2 * COUNT)?;
     let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
-    world
-        .here()
-        .add
-        .launch(first, COUNT, (a, COUNT as u32, 3u32))?;
+    world.here().add.try_run(first, a, COUNT, 3)?;
     b.fill_on(5, &second)?;
     let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
     second.copy(&a, &mut b)?;

@@ -21,8 +21,7 @@ pub fn one_buffer_on_all_devices(world: &World) -> Result<()> {
             data.advise(Advice::SetAccessedBy(Location::from(&post.device)))?;
         }
         let rounds = round as u32;
-        post.add
-            .launch(&post.stream, COUNT, (&mut data, COUNT as u32, rounds))?;
+        post.add.try_run(&post.stream, &mut data, COUNT, rounds)?;
     }
     let rounds = 2 * world.posts.len() as u32;
     assert_eq!(data.host()?[..], [1 + rounds * (rounds - 1) / 2; COUNT]);
@@ -39,13 +38,9 @@ pub fn copies_between_devices(world: &World) -> Result<()> {
     let mut pinned = PinnedBuffer::<u32>::zeroed(&second.device, COUNT)?;
     for _ in 0..2 {
         first.stream.copy(&a, &mut b)?;
-        second
-            .add
-            .launch(&second.stream, COUNT, (&mut b, COUNT as u32, 1u32))?;
+        second.add.try_run(&second.stream, &mut b, COUNT, 1)?;
         second.stream.copy(&b, &mut a)?;
-        first
-            .add
-            .launch(&first.stream, COUNT, (&mut a, COUNT as u32, 10u32))?;
+        first.add.try_run(&first.stream, &mut a, COUNT, 10)?;
     }
     first.stream.copy(&a, &mut pinned)?;
     assert_eq!(pinned.host()?[..], [29; COUNT]);
@@ -138,10 +133,10 @@ pub fn each_device_for_itself(world: &World) -> Result<()> {
         } = post;
         let mut data = UnifiedBuffer::from_slice(device, &[1u32; COUNT])?;
         let mut copy = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
-        add.launch(stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
+        add.try_run(stream, &mut data, COUNT, 4)?;
         let other = device.create_stream()?;
         other.copy(&data, &mut copy)?;
-        add.launch(stream, COUNT, (&mut copy, COUNT as u32, 2u32))?;
+        add.try_run(stream, &mut copy, COUNT, 2)?;
         assert_eq!(copy.to_vec()?, [7; COUNT]);
         assert_eq!(data.host()?[..], [5; COUNT]);
         data.close()?;
@@ -156,7 +151,7 @@ pub fn peers(world: &World) -> Result<()> {
     devices.enable_peer_access()?;
     let mut data = DeviceBuffer::from_slice(&devices[0], &[1u32; COUNT])?;
     for post in &world.posts {
-        (post.add).launch(&post.stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
+        (post.add).try_run(&post.stream, &mut data, COUNT, 4)?;
     }
     assert_eq!(data.to_vec()?, [1 + 4 * world.posts.len() as u32; COUNT]);
     data.close()

@@ -17,10 +17,8 @@ pub fn adopted_streams(world: &World) -> Result<()> {
     // SAFETY: the owner keeps the stream.
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), theirs.clone()) }?;
     data.fill_on(1, &adopted)?;
-    post.add
-        .launch(ours, COUNT, (&mut data, COUNT as u32, 3u32))?;
-    post.add
-        .launch(&adopted, COUNT, (&mut data, COUNT as u32, 3u32))?;
+    post.add.try_run(ours, &mut data, COUNT, 3)?;
+    post.add.try_run(&adopted, &mut data, COUNT, 3)?;
     // Another thread waits for the work.
     let waited = std::thread::scope(|scope| {
         let elsewhere = scope.spawn(|| data.host().map(|host| host[COUNT - 1]));
@@ -56,8 +54,7 @@ pub fn exports_and_foreign_work(world: &World) -> Result<()> {
     // SAFETY: a kernel of this library stands for the other one's; it does not use the address.
     unsafe {
         stream.enqueue_foreign((&mut data,), |_| {
-            post.add
-                .launch(stream, COUNT, (&mut of_theirs, COUNT as u32, 3u32))
+            post.add.try_run(stream, &mut of_theirs, COUNT, 3)
         })
     }??;
     assert_eq!(of_theirs.read_one(5)?, 3);
@@ -87,8 +84,7 @@ pub fn managed_pool(world: &World) -> Result<()> {
         pool => pool?,
     };
     let mut data = UnifiedBuffer::<u32>::zeroed_in(&pool, COUNT)?;
-    post.add
-        .launch(stream, COUNT, (&mut data, COUNT as u32, 3u32))?;
+    post.add.try_run(stream, &mut data, COUNT, 3)?;
     assert_eq!(data.host()?[0], 3);
     drop(data);
     UnifiedBuffer::<u32>::zeroed_in(&pool, COUNT)?.close()

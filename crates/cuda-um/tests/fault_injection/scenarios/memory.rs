@@ -21,10 +21,7 @@ pub fn main_job(world: &World) -> Result<()> {
         data.advise(Advice::SetPreferredLocation(Location::from(device)))?;
         data.prefetch_on(device, stream)?;
     }
-    world
-        .here()
-        .add
-        .launch(stream, COUNT, (&mut data, COUNT as u32, 2u32))?;
+    world.here().add.try_run(stream, &mut data, COUNT, 2)?;
     if world.migrates() {
         data.prefetch_on(Location::Host, stream)?;
     }
@@ -37,10 +34,7 @@ pub fn main_job(world: &World) -> Result<()> {
 pub fn device_memory(world: &World) -> Result<()> {
     let (device, stream) = (&world.here().device, &world.here().stream);
     let mut memory = DeviceBuffer::from_slice(device, &[5u32; COUNT])?;
-    world
-        .here()
-        .add
-        .launch(stream, COUNT, (&mut memory, COUNT as u32, 1u32))?;
+    world.here().add.try_run(stream, &mut memory, COUNT, 1)?;
     let mut found = vec![0; COUNT];
     memory.copy_to_host(&mut found)?;
     assert_eq!(found, [6; COUNT]);
@@ -95,23 +89,22 @@ pub fn system_memory(world: &World) -> Result<()> {
         &world.here().stream,
         &world.here().add,
     );
-    let count = COUNT as u32;
     let mut adopted = UnifiedBuffer::from_vec(device, vec![1u32; COUNT])?;
     adopted.advise(Advice::SetPreferredLocation(Location::from(device)))?;
     adopted.prefetch_on(device, stream)?;
-    add.launch(stream, COUNT, (&mut adopted, count, 1u32))?;
+    add.try_run(stream, &mut adopted, COUNT, 1)?;
     let resource = SystemMemory::new(device).headroom_bytes(1 << 30);
     let mut own = UnifiedBuffer::<u32>::zeroed_in(&resource, LARGE)?;
     stream.copy_range(&adopted, .., &mut own, 0)?;
-    add.launch(stream, COUNT, (&mut own, count, 1u32))?;
+    add.try_run(stream, &mut own, COUNT, 1)?;
     assert_eq!(adopted.into_vec()?, [2; COUNT]);
     assert_eq!(own.read_one(COUNT - 1)?, 3);
     let mut dropped = UnifiedBuffer::from_vec(device, vec![1u32; LARGE])?;
-    add.launch(stream, LARGE, (&mut dropped, LARGE as u32, 1u32))?;
+    add.try_run(stream, &mut dropped, LARGE, 1)?;
     drop(dropped);
     let mut slice = vec![1u32; COUNT];
     RegisteredBuffer::scope(device, &mut slice, |slice| {
-        add.launch(stream, COUNT, (slice, count, 1u32))
+        add.try_run(stream, slice, COUNT, 1)
     })??;
     assert_eq!(slice, [2; COUNT]);
     own.close()
@@ -144,10 +137,7 @@ pub fn mapped_memory(world: &World) -> Result<()> {
     }
     let options = UnifiedOptions::default().placement(Placement::Mapped);
     let mut data = UnifiedBuffer::from_slice_with(device, &[1u32; COUNT], options)?;
-    world
-        .here()
-        .add
-        .launch(stream, COUNT, (&mut data, COUNT as u32, 4u32))?;
+    world.here().add.try_run(stream, &mut data, COUNT, 4)?;
     assert_eq!(data.host()?[..], [5; COUNT]);
     let pinned = PinnedBuffer::from_slice(device, &[6u32; COUNT])?;
     let again = device.create_stream()?;
@@ -166,7 +156,7 @@ pub fn dropped_in_flight(world: &World) -> Result<()> {
     let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let mut pinned = PinnedBuffer::<u32>::zeroed(device, COUNT)?;
     let paused = world.sim.pause();
-    add.launch(stream, COUNT, (&mut managed, COUNT as u32, 1u32))?;
+    add.try_run(stream, &mut managed, COUNT, 1)?;
     other.copy(&managed, &mut memory)?;
     stream.copy(&memory, &mut pinned)?;
     drop((managed, memory, pinned, add, module, other));

@@ -41,10 +41,7 @@ pub fn unified_pool(world: &World) -> Result<()> {
             .here()
             .add
             .launch(stream, COUNT, (&mut large, COUNT as u32, round + 1))?;
-        world
-            .here()
-            .add
-            .launch(stream, COUNT, (&mut small, COUNT as u32, 1u32))?;
+        world.here().add.try_run(stream, &mut small, COUNT, 1)?;
         drop(large);
         assert_eq!(small.host()?[..], [round + 1; COUNT]);
     }
@@ -86,7 +83,7 @@ pub fn device_pool(world: &World) -> Result<()> {
         world
             .here()
             .add
-            .launch(stream, COUNT, (&mut scratch, COUNT as u32, round))?;
+            .try_run(stream, &mut scratch, COUNT, round)?;
         stream.copy(&scratch, &mut more)?;
         last = more.to_vec()?;
     }

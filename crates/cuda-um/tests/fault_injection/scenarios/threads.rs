@@ -29,8 +29,7 @@ fn on_threads(world: &World, work: impl Fn(usize, &Post) -> Result<()> + Sync) -
 pub fn readers_share_a_buffer(world: &World) -> Result<()> {
     let here = world.here();
     let mut shared = UnifiedBuffer::<u32>::zeroed(&here.device, COUNT)?;
-    here.add
-        .launch(&here.stream, COUNT, (&mut shared, COUNT as u32, 6u32))?;
+    here.add.try_run(&here.stream, &mut shared, COUNT, 6)?;
     let shared = Arc::new(shared);
     on_threads(world, |_, post| {
         let (shared, stream) = (Arc::clone(&shared), post.device.create_stream()?);
@@ -42,8 +41,7 @@ pub fn readers_share_a_buffer(world: &World) -> Result<()> {
                 assert_eq!(shared.host()?[..], [6; COUNT]);
             }
             stream.copy(&*shared, &mut mine)?;
-            post.add
-                .launch(&post.stream, COUNT, (&mut mine, COUNT as u32, 1u32))?;
+            post.add.try_run(&post.stream, &mut mine, COUNT, 1)?;
         }
         assert_eq!(mine.to_vec()?, [7; COUNT]);
         // The last thread frees it.

@@ -87,7 +87,7 @@ pub fn live(runtime: &Runtime) -> Result<()> {
     let add = Add(add);
     let source = numbers();
     let mut data = UnifiedBuffer::from_slice(&device, &source)?;
-    add.launch(&stream, MANY, (&mut data, MANY as u32, 1u32))?;
+    add.try_run(&stream, &mut data, MANY, 1)?;
     assert_eq!(data.to_vec()?[7], source[7] + 1);
     Ok(())
 }

@@ -123,8 +123,8 @@ fn the_default_stream_of_a_thread_waits_for_former_work_and_its_frees_for_the_de
         if frees_on_it {
             told.tell();
         }
-        // SAFETY: the stream of this thread, and no work on it.
         match frees_on_it {
+            // SAFETY: the stream of this thread, and no work on it.
             true => unsafe { allocator.free(address, per_thread) }.unwrap(),
             false => free(&allocator, address, &a),
         }

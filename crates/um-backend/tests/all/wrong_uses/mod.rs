@@ -1,5 +1,5 @@
 //! Wrong uses, and the message of each: these tests produce the messages, and compare them with `docs/errors.md`.
-#![allow(unsafe_code, reason = "wrong launches, and imports that are refused")]
+#![allow(unsafe_code, reason = "wrong launches")]
 
 mod page;
 mod world;

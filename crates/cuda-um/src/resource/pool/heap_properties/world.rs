@@ -72,14 +72,19 @@ impl<'a> World<'a> {
 
     /// All goes back: then every slab is one piece again, and can be freed.
     pub(super) fn end(&mut self) -> Result<(), TestCaseError> {
-        let taken = self.blocks.iter().filter(|(_, block)| !block.is_free);
-        let taken: Vec<usize> = taken.map(|(at, _)| *at).collect();
+        let taken = self.blocks_that(|block| !block.is_free);
         taken.into_iter().for_each(|at| self.give(at, at % 3));
         self.coalesce(usize::MAX)?;
         self.check()?;
         self.trim()?;
         prop_assert_eq!((self.heap.slab_count(), self.heap.reserved_bytes), (0, 0));
         Ok(())
+    }
+
+    /// The addresses of these blocks.
+    fn blocks_that(&self, is_one: impl Fn(&Block) -> bool) -> Vec<usize> {
+        let found = self.blocks.iter().filter(|(_, block)| is_one(block));
+        found.map(|(at, _)| *at).collect()
     }
 
     fn slab(&mut self, chunks: usize, is_whole: bool) -> Allocation {
@@ -199,12 +204,8 @@ impl<'a> World<'a> {
                         && block.is_free
                         && (wanted..=wanted + wanted / 4).contains(&block.bytes)
                 };
-                let smallest = self
-                    .blocks
-                    .values()
-                    .filter(|block| fits(block))
-                    .map(|block| block.bytes)
-                    .min();
+                let fitting = self.blocks.values().filter(|block| fits(block));
+                let smallest = fitting.map(|block| block.bytes).min();
                 let taken = self.heap.take_dedicated(wanted);
                 prop_assert_eq!(taken.as_ref().map(|taken| taken.bytes), smallest);
                 if let Some(block) = taken {
@@ -216,23 +217,13 @@ impl<'a> World<'a> {
             }
             Step::Carve { class } => self.split(class)?,
             Step::Take { block } => {
-                let free = self
-                    .blocks
-                    .values_mut()
-                    .filter(|block| block.run > 0 && block.is_free);
-                let free: Vec<_> = free.collect();
-                let count = free.len().max(1);
-                if let Some(block) = free.into_iter().nth(block % count) {
-                    block.is_free = false;
+                let free = self.blocks_that(|block| block.run > 0 && block.is_free);
+                if let Some(at) = free.get(block % free.len().max(1)) {
+                    self.blocks.get_mut(at).unwrap().is_free = false;
                 }
             }
             Step::Give { block, stream } => {
-                let taken: Vec<usize> = self
-                    .blocks
-                    .iter()
-                    .filter(|(_, block)| !block.is_free)
-                    .map(|(at, _)| *at)
-                    .collect();
+                let taken = self.blocks_that(|block| !block.is_free);
                 if let Some(&at) = taken.get(block % taken.len().max(1)) {
                     self.give(at, stream);
                 }

@@ -1,5 +1,0 @@
-//! A kernel could write zero.
-
-fn main() {
-    cuda_um::UnifiedBuffer::<std::num::NonZeroU32>::zeroed;
-}
