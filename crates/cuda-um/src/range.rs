@@ -10,12 +10,13 @@ use std::ops::{Bound, Range, RangeBounds};
 /// [`Error::TooLarge`].
 pub fn size_bytes<T>(len: usize) -> Result<usize> {
     // Rust's limit for the size of an object: the memory must be usable as a slice.
-    len.checked_mul(size_of::<T>())
-        .filter(|&bytes| isize::try_from(bytes).is_ok())
-        .ok_or(Error::TooLarge {
+    match len.checked_mul(size_of::<T>()) {
+        Some(bytes) if isize::try_from(bytes).is_ok() => Ok(bytes),
+        _ => Err(Error::TooLarge {
             len,
             element_bytes: size_of::<T>(),
-        })
+        }),
+    }
 }
 
 /// Checks that a range of elements is within `0..len`.

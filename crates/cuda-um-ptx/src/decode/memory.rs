@@ -124,7 +124,7 @@ impl Decoder<'_> {
     }
 
     fn load(&mut self, form: &Form) -> Result<bool> {
-        let Some(kind) = form.kind().filter(|kind| *kind != Type::B128) else {
+        let Some(kind) = form.kind().filter(in_memory) else {
             return Ok(false);
         };
         let slots = self.targets(form, 0)?;
@@ -177,7 +177,7 @@ impl Decoder<'_> {
     fn store(&mut self, form: &Form) -> Result<bool> {
         let Some(kind) = form
             .kind()
-            .filter(|kind| *kind != Type::B128 && !form.has("async"))
+            .filter(|kind| in_memory(kind) && !form.has("async"))
         else {
             return Ok(false);
         };
@@ -227,7 +227,7 @@ impl Decoder<'_> {
             return Ok(false);
         };
         let function = math::function(op, count, kind, Mode::PLAIN);
-        let Some((_, function)) = function.filter(|_| kind != Type::B128) else {
+        let Some((_, function)) = function.filter(|_| in_memory(&kind)) else {
             return Ok(false);
         };
         let (first, bits, compare) = (usize::from(form.name == "atom"), kind.bits(), count == 3);
@@ -424,6 +424,11 @@ impl Decoder<'_> {
         self.emit_op(op, &d, &a);
         Ok(true)
     }
+}
+
+/// Types of elements that are loaded and stored.
+fn in_memory(kind: &Type) -> bool {
+    matches!(kind.bits(), 8 | 16 | 32 | 64)
 }
 
 /// `.v2` has two elements, and so on.

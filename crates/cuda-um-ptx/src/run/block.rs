@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
+use super::access::set;
 use super::check::SharedChecks;
 use super::exec::Stop;
 use super::fragments::{Fragment, Fragments, State};
 use super::{BLOCK_TURNS, Grid, TURN, Worker, mix};
 use crate::launch::{Failure, FindingKind};
-use crate::program::{Class, Constant, Reduce};
+use crate::program::{Constant, Reduce};
 
 pub(crate) struct Block {
     pub warps: Vec<Warp>,
@@ -92,17 +93,9 @@ impl Block {
                 if grid.constant(constant).is_some() {
                     continue;
                 }
-                let index = slot.index as usize;
                 for lane in 0..32 {
                     let value = grid.special(special, common.id, number, warp.index, lane);
-                    match slot.class {
-                        Class::Word => {
-                            warp.words[index][lane as usize] =
-                                (u64::from(value) & slot.mask()) as u32
-                        }
-                        Class::Long => warp.longs[index][lane as usize] = value.into(),
-                        Class::Pred => {}
-                    }
+                    set(warp, slot, lane as usize, value.into());
                 }
             }
         }

@@ -8,10 +8,10 @@ use crate::context::capture;
 use crate::context::device::Device;
 use crate::context::drain::drain_or_abort;
 use crate::context::tracker::{Access, InFlight};
+use crate::driver::location::Location;
 use crate::error::Result;
 use crate::fork;
 use crate::resource::existing::Existing;
-use crate::resource::location::Place;
 use crate::resource::placement::{Chosen, Origin, Placement};
 use std::any::Any;
 use std::ptr::NonNull;
@@ -134,6 +134,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         }
         self.raw.in_flight.prune();
         self.raw.declare_host_access(&(0..self.raw.bytes()), access);
-        self.raw.pages.touched(Place::Host, access);
+        self.raw.pages.touched(Location::Host, access);
     }
 }

@@ -13,9 +13,8 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::{check_migrates, check_places, is_there};
+use crate::managed::prefetch::{check_migrates, check_places};
 use crate::resource::allocation::Allocation;
-use crate::resource::location::Place;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
 use std::fmt;
@@ -161,7 +160,7 @@ pub(crate) fn prefetch(
     let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
     let place = stream.admit(&op)?;
     stream.inner().look_for_evictions();
-    if place.is_none() && memory(parts).all(|(raw, _)| is_there(raw, location)) {
+    if place.is_none() && memory(parts).all(|(raw, _)| raw.is_known_at(location)) {
         op.elided(stream);
         return Ok(0);
     }
@@ -173,7 +172,7 @@ pub(crate) fn prefetch(
         place.prefetch(parts, location);
         return Ok(0);
     }
-    let missing = memory(parts).filter(|(raw, _)| !is_there(raw, location));
+    let missing = memory(parts).filter(|(raw, _)| !raw.is_known_at(location));
     let moved: SmallVec<[_; 4]> = missing
         .map(|(raw, part)| (raw, &part.bytes, raw.pages.before()))
         .collect();
@@ -197,9 +196,9 @@ pub(crate) fn prefetch(
     });
     for (raw, bytes, before) in moved {
         // After a failure a part may be enqueued.
-        match Place::of(location).filter(|_| enqueued.is_ok()) {
-            Some(place) => raw.moved(bytes, place, (inner, before)),
-            None => raw.pages.lost(),
+        match enqueued.is_ok() {
+            true => raw.moved(bytes, location, (inner, before)),
+            false => raw.pages.lost(),
         }
     }
     enqueued?;

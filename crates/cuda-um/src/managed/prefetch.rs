@@ -7,15 +7,12 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::batch::prefetch;
-use crate::resource::allocation::Allocation;
-use crate::resource::location::Place;
 use std::fmt::Display;
 
 pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
     let raw = view.raw;
     // A loop repeats this case. `prefetch` does the same, but makes an operation first.
-    let is_there = || Place::of(location).is_some_and(|place| raw.pages.is_at(place));
-    if stream.leaves_out(raw.home, location, is_there)? {
+    if stream.leaves_out(raw.home, location, || raw.pages.is_at(location))? {
         return Ok(());
     }
     if view.bytes().is_empty() || !raw.migrates() {
@@ -24,12 +21,6 @@ pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream)
         return check_migrates(view);
     }
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
-}
-
-/// Returns true if all pages of the buffer are known to be at the location.
-#[inline]
-pub(crate) fn is_there(raw: &Allocation, location: Location) -> bool {
-    Place::of(location).is_some_and(|place| raw.is_known_at(place))
 }
 
 /// Refuses a prefetch of memory that does not migrate.

@@ -7,7 +7,7 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::prefetch::not_managed;
-use crate::resource::location::{BLOCK, Place};
+use crate::resource::location::BLOCK;
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ impl<T> View<'_, T> {
         let (api, ordinal) = (self.device().api(), self.device().ordinal());
         if !api.has_location_info() {
             let place = raw.pages.place().filter(|place| raw.is_known_at(*place));
-            return Ok(place.map(Location::from));
+            return Ok(place);
         }
         for used in raw.in_flight.before(Access::Read) {
             used.wait()?;
@@ -66,9 +66,7 @@ impl<T> View<'_, T> {
         let first = asked.next().transpose()?.flatten();
         let is_one = asked.try_fold(true, |is_one, at| Ok::<_, Error>(is_one && at? == first))?;
         let place = first.filter(|_| is_one && is_sure && is_last);
-        let place = place
-            .and_then(Place::of)
-            .filter(|place| raw.pages.keeps(*place));
+        let place = place.filter(|place| !place.is_numa() && raw.pages.keeps(*place));
         let is_whole = self.size_bytes() == raw.bytes();
         match place {
             Some(place) => raw
@@ -76,7 +74,7 @@ impl<T> View<'_, T> {
                 .moved(before, place, (is_whole, raw.is_located, is_last)),
             None => raw.pages.lost(),
         }
-        Ok(place.map(Location::from))
+        Ok(place)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::resource::block::{Address, Block};
 use crate::resource::existing::Existing;
 use crate::resource::id;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::{Before, Place, Whereabouts, owns_blocks};
+use crate::resource::location::{Before, Whereabouts, owns_blocks};
 use crate::resource::owner::{Owner, Traits};
 use crate::resource::placement::Chosen;
 use crate::resource::pool::default;
@@ -84,7 +84,7 @@ impl Allocation {
     ) -> Self {
         let traits = owner.traits();
         let (kind, home) = (traits.kind, traits.device.identity());
-        let pages = Whereabouts::new(Place::Device(traits.device.ordinal), block.is_away);
+        let pages = Whereabouts::new(Location::Device(traits.device.ordinal), block.is_away);
         let reserved_end = block.at() + block.reserved_bytes;
         Self {
             kind,
@@ -241,7 +241,7 @@ impl Allocation {
     pub(crate) fn moved(
         &self,
         bytes: &Range<usize>,
-        place: Place,
+        place: Location,
         (stream, before): (&Arc<StreamInner>, Before),
     ) {
         let is_last = !self.in_flight.is_read_beside(Some(stream));
@@ -253,25 +253,25 @@ impl Allocation {
 
     /// Returns true if all pages are known to be at the place.
     #[inline]
-    pub(crate) fn is_known_at(&self, place: Place) -> bool {
+    pub(crate) fn is_known_at(&self, place: Location) -> bool {
         self.pages.is_at(place) && !self.may_be_evicted_from(place)
     }
 
     /// Returns true if pages may not be on the device where the memory was allocated.
     #[inline]
     pub(crate) fn may_be_away(&self) -> bool {
-        self.pages.is_away() || self.may_be_evicted_from(Place::Device(self.state().ordinal))
+        self.pages.is_away() || self.may_be_evicted_from(Location::Device(self.state().ordinal))
     }
 
     /// The driver evicts pages to the host.
     #[inline]
-    fn may_be_evicted_from(&self, place: Place) -> bool {
-        matches!(place, Place::Device(ordinal) if self.state().driver.evicts(ordinal))
+    fn may_be_evicted_from(&self, place: Location) -> bool {
+        matches!(place, Location::Device(ordinal) if self.state().driver.evicts(ordinal))
     }
 
     /// Tells the owner that pages are, or may be, at a place.
-    pub(crate) fn left_device_for(&self, place: Place) {
-        if place != Place::Device(self.state().ordinal) {
+    pub(crate) fn left_device_for(&self, place: Location) {
+        if place != Location::Device(self.state().ordinal) {
             self.owner.left_device(self);
         }
     }

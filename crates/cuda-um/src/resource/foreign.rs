@@ -63,18 +63,23 @@ impl Foreign {
     fn check(&self, device: &Device) -> Result<cudaPointerAttributes> {
         let (api, ordinal) = (device.api(), device.ordinal());
         let first = self.pointer.as_ptr().cast_const();
+        let refused = |found: String, allowed: String| {
+            let what = format!("memory at {first:p}");
+            Err(Error::Foreign {
+                what,
+                found,
+                allowed,
+            })
+        };
         if !first.addr().is_multiple_of(self.alignment) {
-            let alignment = self.alignment;
-            return Err(self.refused(
-                "not aligned for its elements".to_owned(),
-                format!("multiples of {alignment}"),
-            ));
+            let multiples = format!("multiples of {}", self.alignment);
+            return refused("not aligned for its elements".to_owned(), multiples);
         }
         let found = api.pointer_attributes(ordinal, first)?;
         let kind = self.kind_at(device, first, &found);
         if kind != Some(self.kind) {
             let found = kind.map_or("memory that CUDA does not know", MemoryKind::name);
-            return Err(self.refused(found.to_owned(), self.kind.name().to_owned()));
+            return refused(found.to_owned(), self.kind.name().to_owned());
         }
         // Pinned memory is accessible to every device.
         if self.kind != MemoryKind::Pinned
@@ -87,39 +92,29 @@ impl Foreign {
                 found: owner,
             });
         }
-        self.check_extent(device)?;
-        Ok(found)
-    }
-
-    /// Refuses a range that ends after its allocation.
-    fn check_extent(&self, device: &Device) -> Result<()> {
-        let (api, ordinal) = (device.api(), device.ordinal());
-        let first = self.pointer.as_ptr().cast_const();
-        let start = first.addr();
-        let end = start.checked_add(self.bytes).ok_or_else(|| {
-            self.refused("beyond the address space".to_owned(), "less".to_owned())
-        })?;
+        // The range must not end after its allocation.
+        let Some(end) = first.addr().checked_add(self.bytes) else {
+            return refused("beyond the address space".to_owned(), "less".to_owned());
+        };
+        let is_long = format!("{} bytes long", self.bytes);
         if let Some(range) = api.pointer_range(ordinal, first) {
-            return match range.start <= start && end <= range.end {
-                true => Ok(()),
-                false => Err(self.refused(
-                    format!("{} bytes long", self.bytes),
-                    format!(
-                        "{} bytes there, to the end of the allocation",
-                        range.end.saturating_sub(start)
-                    ),
-                )),
-            };
+            let room = range.end.saturating_sub(first.addr());
+            if range.start > first.addr() || end > range.end {
+                let allowed = format!("{room} bytes there, to the end of the allocation");
+                return refused(is_long, allowed);
+            }
+            return Ok(found);
         }
         // The driver does not report extents: the last byte must at least be memory of the same kind.
-        let last = api.pointer_attributes(ordinal, first.wrapping_add(self.bytes - 1))?;
-        match self.kind_at(device, first.wrapping_add(self.bytes - 1), &last) == Some(self.kind) {
-            true => Ok(()),
-            false => Err(self.refused(
-                format!("{} bytes long", self.bytes),
+        let last = first.wrapping_add(self.bytes - 1);
+        let at_last = api.pointer_attributes(ordinal, last)?;
+        if self.kind_at(device, last, &at_last) != Some(self.kind) {
+            return refused(
+                is_long,
                 format!("a range that ends in {}", self.kind.name()),
-            )),
+            );
         }
+        Ok(found)
     }
 
     /// The kind of the memory at an address. The driver may report the managed memory of a pool as host memory (a B300 does). Then its pool tells
@@ -137,14 +132,6 @@ impl Foreign {
         match may_be_pool && device.api().is_of_pool(device.ordinal(), address) {
             true => Some(MemoryKind::Managed),
             false => kind,
-        }
-    }
-
-    fn refused(&self, found: String, allowed: String) -> Error {
-        Error::Foreign {
-            what: format!("memory at {:p}", self.pointer),
-            found,
-            allowed,
         }
     }
 }

@@ -3,11 +3,11 @@
 use crate::context::capture;
 use crate::context::exclusion::Closed;
 use crate::context::tracker::Access;
+use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::Place;
 use std::ops::Range;
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
@@ -92,7 +92,7 @@ impl Allocation {
         // The host's accesses may move its pages.
         if self.migrates() {
             self.pages.held(access);
-            self.left_device_for(Place::Host);
+            self.left_device_for(Location::Host);
         }
         Ok(HostAccess {
             raw: self,

@@ -14,38 +14,10 @@ use std::ops::Range;
 /// The size of a block in bytes: the most that the driver migrates at once.
 pub(crate) const BLOCK: usize = 2 << 20;
 
-/// A processor with the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Host,
-    Device(u32),
-}
-
-impl Place {
-    /// `None` for NUMA nodes, which are not distinguished from the host.
-    #[inline]
-    pub(crate) fn of(location: Location) -> Option<Self> {
-        match location {
-            Location::Host => Some(Self::Host),
-            Location::Device(ordinal) => Some(Self::Device(ordinal)),
-            Location::HostNuma(_) | Location::HostNumaCurrent => None,
-        }
-    }
-}
-
-impl From<Place> for Location {
-    fn from(place: Place) -> Self {
-        match place {
-            Place::Host => Self::Host,
-            Place::Device(ordinal) => Self::Device(ordinal),
-        }
-    }
-}
-
 /// The location of a buffer's pages.
 pub(crate) struct Whereabouts {
     word: AtomicU64,
-    home: Place,
+    home: Location,
 }
 
 /// The word: the known place of all pages (8 bits, 0 for none), flags, the number of live host guards (16 bits), and a number that grows with each
@@ -82,16 +54,16 @@ impl Word {
     }
 
     /// Places above the largest number are never known.
-    fn at(self, place: Option<Place>) -> Self {
+    fn at(self, place: Option<Location>) -> Self {
         Self(self.0 & !PLACE | number(place))
     }
 
     /// Returns true if pages that move to a place stay there while the host has its guards.
-    fn stays(self, place: Place) -> bool {
-        place == Place::Host || !self.has(GUARDS) || self.has(READ_MOSTLY)
+    fn stays(self, place: Location) -> bool {
+        place == Location::Host || !self.has(GUARDS) || self.has(READ_MOSTLY)
     }
 
-    fn touched(self, place: Place, access: Access, home: Place) -> Self {
+    fn touched(self, place: Location, access: Access, home: Location) -> Self {
         match access {
             // A prefetch records the destination of the pages itself.
             Access::Move => self,
@@ -110,16 +82,18 @@ impl Word {
 }
 
 #[inline]
-fn number(place: Option<Place>) -> u64 {
+fn number(place: Option<Location>) -> u64 {
     match place {
-        Some(Place::Host) => 1,
-        Some(Place::Device(ordinal)) if u64::from(ordinal) + 2 <= PLACE => u64::from(ordinal) + 2,
+        Some(Location::Host) => 1,
+        Some(Location::Device(ordinal)) if u64::from(ordinal) + 2 <= PLACE => {
+            u64::from(ordinal) + 2
+        }
         _ => 0,
     }
 }
 
 impl Whereabouts {
-    pub(crate) fn new(home: Place, is_away: bool) -> Self {
+    pub(crate) fn new(home: Location, is_away: bool) -> Self {
         Self {
             word: AtomicU64::new(Word(0).with(AWAY, is_away).0),
             home,
@@ -154,17 +128,17 @@ impl Whereabouts {
 
     /// Returns true if all pages are known to be at the place.
     #[inline]
-    pub(crate) fn is_at(&self, place: Place) -> bool {
+    pub(crate) fn is_at(&self, place: Location) -> bool {
         let number = number(Some(place));
         number > 0 && self.word().0 & PLACE == number
     }
 
     /// The known place of all pages.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<Location> {
         match self.word().0 & PLACE {
             0 => None,
-            1 => Some(Place::Host),
-            number => Some(Place::Device(number as u32 - 2)),
+            1 => Some(Location::Host),
+            number => Some(Location::Device(number as u32 - 2)),
         }
     }
 
@@ -178,7 +152,7 @@ impl Whereabouts {
     pub(crate) fn moved(
         &self,
         before: Before,
-        place: Place,
+        place: Location,
         (is_all, owns, is_last): (bool, bool, bool),
     ) {
         self.change(|word| {
@@ -191,7 +165,7 @@ impl Whereabouts {
     }
 
     /// Records that a processor uses the buffer, and may move any part of it.
-    pub(crate) fn touched(&self, place: Place, access: Access) {
+    pub(crate) fn touched(&self, place: Location, access: Access) {
         self.change(|word| word.touched(place, access, self.home));
     }
 
@@ -202,7 +176,7 @@ impl Whereabouts {
 
     /// Records that the host may access the buffer from now on, until `let_go`.
     pub(crate) fn held(&self, access: Access) {
-        self.change(|word| Word(word.touched(Place::Host, access, self.home).0 + GUARD));
+        self.change(|word| Word(word.touched(Location::Host, access, self.home).0 + GUARD));
     }
 
     /// Records that a host guard was dropped.
@@ -219,7 +193,7 @@ impl Whereabouts {
     }
 
     /// Returns true if pages at the place stay there while the host has its guards.
-    pub(crate) fn keeps(&self, place: Place) -> bool {
+    pub(crate) fn keeps(&self, place: Location) -> bool {
         self.word().stays(place)
     }
 
@@ -259,65 +233,89 @@ pub(crate) fn owns_blocks(addresses: &Range<usize>, reserved_end: usize) -> bool
 mod tests {
     use super::*;
 
-    const GPU: Place = Place::Device(0);
+    const GPU: Location = Location::Device(0);
+    const OTHER: Location = Location::Device(1);
     const ALL: (bool, bool, bool) = (true, true, true);
+    const PART: (bool, bool, bool) = (false, true, true);
 
-    fn moved() -> Whereabouts {
-        let pages = Whereabouts::new(GPU, true);
-        pages.moved(pages.before(), GPU, ALL);
-        assert!(pages.is_at(GPU) && !pages.is_away() && !pages.is_at(Place::Host));
-        pages
+    type Change = fn(&Whereabouts);
+
+    fn moves(pages: &Whereabouts, to: Location, how: (bool, bool, bool)) {
+        pages.moved(pages.before(), to, how);
     }
 
     #[test]
-    fn what_was_moved_is_there_until_another_processor_touches_it() {
-        for (place, stays) in [(GPU, true), (Place::Device(1), false), (Place::Host, false)] {
-            for access in [Access::Read, Access::Write] {
-                let pages = moved();
-                pages.touched(place, access);
-                let found = (pages.is_at(GPU), pages.is_away());
-                assert_eq!(found, (stays, !stays), "{access:?} by {place:?}");
-            }
+    fn what_was_moved_is_there_until_something_else_may_have_moved_it() {
+        let rows: [(&str, Change, Option<Location>, bool); 12] = [
+            ("a move", |_| {}, Some(GPU), false),
+            (
+                "a read there",
+                |it| it.touched(GPU, Access::Read),
+                Some(GPU),
+                false,
+            ),
+            (
+                "a write there",
+                |it| it.touched(GPU, Access::Write),
+                Some(GPU),
+                false,
+            ),
+            (
+                "a read elsewhere",
+                |it| it.touched(OTHER, Access::Read),
+                None,
+                true,
+            ),
+            (
+                "a write elsewhere",
+                |it| it.touched(Location::Host, Access::Write),
+                None,
+                true,
+            ),
+            ("something unknown", Whereabouts::lost, None, true),
+            ("a part there", |it| moves(it, GPU, PART), Some(GPU), false),
+            (
+                "a part elsewhere",
+                |it| moves(it, Location::Host, PART),
+                None,
+                true,
+            ),
+            (
+                "a shared block",
+                |it| moves(it, GPU, (true, false, true)),
+                None,
+                false,
+            ),
+            (
+                "a read may come after it",
+                |it| moves(it, GPU, (true, true, false)),
+                None,
+                true,
+            ),
+            (
+                "a NUMA node",
+                |it| moves(it, Location::HostNuma(0), ALL),
+                None,
+                true,
+            ),
+            (
+                "a launch came between",
+                |it| {
+                    let before = it.before();
+                    it.touched(OTHER, Access::Write);
+                    it.moved(before, GPU, ALL);
+                },
+                None,
+                true,
+            ),
+        ];
+        for (what, change, place, is_away) in rows {
+            let pages = Whereabouts::new(GPU, true);
+            moves(&pages, GPU, ALL);
+            change(&pages);
+            let found = (pages.place(), pages.is_away(), pages.is_at(GPU));
+            assert_eq!(found, (place, is_away, place == Some(GPU)), "{what}");
         }
-        let pages = moved();
-        pages.lost();
-        assert_eq!((pages.place(), pages.is_away()), (None, true));
-    }
-
-    #[test]
-    fn a_part_that_moves_elsewhere_makes_the_place_unknown() {
-        let pages = moved();
-        pages.moved(pages.before(), GPU, (false, true, true));
-        assert!(pages.is_at(GPU) && !pages.is_away());
-        pages.moved(pages.before(), Place::Host, (false, true, true));
-        assert_eq!((pages.place(), pages.is_away()), (None, true));
-        pages.moved(pages.before(), GPU, (false, true, true));
-        assert_eq!((pages.place(), pages.is_away()), (None, true));
-    }
-
-    #[test]
-    fn nothing_is_known_of_shared_blocks_or_beside_other_uses() {
-        let pages = moved();
-        let before = pages.before();
-        pages.touched(Place::Device(1), Access::Write);
-        pages.moved(before, GPU, ALL);
-        assert_eq!(
-            (pages.place(), pages.is_away()),
-            (None, true),
-            "a launch came between"
-        );
-        pages.moved(pages.before(), GPU, (true, false, true));
-        assert_eq!(
-            (pages.place(), pages.is_away()),
-            (None, false),
-            "a shared block"
-        );
-        pages.moved(pages.before(), GPU, (true, true, false));
-        assert_eq!(
-            (pages.place(), pages.is_away()),
-            (None, true),
-            "a read may come after it"
-        );
         assert!(!owns_blocks(&(BLOCK..BLOCK + 5), BLOCK + 5));
         assert!(owns_blocks(&(BLOCK..BLOCK + 5), 2 * BLOCK));
         assert!(!owns_blocks(&(BLOCK + 5..2 * BLOCK), 2 * BLOCK));
@@ -325,13 +323,13 @@ mod tests {
 
     #[test]
     fn a_live_guard_may_take_pages_back_unless_they_are_read_mostly() {
-        let pages = moved();
+        let pages = Whereabouts::new(GPU, true);
         pages.held(Access::Read);
-        pages.moved(pages.before(), GPU, ALL);
+        moves(&pages, GPU, ALL);
         assert!(!pages.is_at(GPU) && pages.pages().are_held);
         pages.set_read_mostly(true);
-        pages.moved(pages.before(), GPU, ALL);
-        pages.touched(Place::Host, Access::Read);
+        moves(&pages, GPU, ALL);
+        pages.touched(Location::Host, Access::Read);
         pages.let_go();
         assert!(pages.is_at(GPU) && !pages.pages().are_held);
         pages.set_read_mostly(false);
@@ -340,16 +338,18 @@ mod tests {
 
     #[test]
     fn advice_for_the_whole_buffer_ends_earlier_advice() {
-        let pages = moved();
-        let set = Advice::SetAccessedBy(Location::Device(0));
-        let unset = Advice::UnsetAccessedBy(Location::Device(0));
-        pages.advised(set, false);
-        pages.advised(unset, false);
-        assert!(pages.is_left_to_program());
-        pages.advised(unset, true);
-        assert!(!pages.is_left_to_program());
-        pages.advised(Advice::SetReadMostly, true);
-        pages.advised(unset, true);
-        assert!(pages.is_left_to_program());
+        let pages = Whereabouts::new(GPU, true);
+        let set = Advice::SetAccessedBy(GPU);
+        let unset = Advice::UnsetAccessedBy(GPU);
+        for (advice, is_whole, is_left) in [
+            (set, false, true),
+            (unset, false, true),
+            (unset, true, false),
+            (Advice::SetReadMostly, true, true),
+            (unset, true, true),
+        ] {
+            pages.advised(advice, is_whole);
+            assert_eq!(pages.is_left_to_program(), is_left, "{advice:?}");
+        }
     }
 }

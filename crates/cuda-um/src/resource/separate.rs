@@ -148,16 +148,12 @@ impl Cuda {
         if is_managed {
             device.check_managed_memory()?;
         }
-        let info = match self.oversubscription {
-            Oversubscription::Refused if is_managed || can.integrated => {
-                Some(device.memory_info()?)
-            }
-            Oversubscription::Allowed if is_managed => {
-                device.driver.may_evict(ordinal);
-                None
-            }
-            _ => None,
-        };
+        let is_refused = self.oversubscription == Oversubscription::Refused;
+        if is_managed && !is_refused {
+            device.driver.may_evict(ordinal);
+        }
+        let is_checked = is_refused && (is_managed || can.integrated);
+        let info = is_checked.then(|| device.memory_info()).transpose()?;
         let total = info.map(|info| info.total_bytes);
         let reserved = is_managed.then(|| reserve(device, bytes, total));
         let reserved = reserved.transpose()?;

@@ -31,7 +31,7 @@ impl Replay<'_> {
         let advised = unified
             .view(part.of(contents.elements.len()))
             .and_then(|part| part.advise(given)?.require());
-        if managed(&buffer).is_none() {
+        if managed(buffer).is_none() {
             return refused(advised, is_refusal);
         }
         allowed(self.machine.poor, advised).map(drop)

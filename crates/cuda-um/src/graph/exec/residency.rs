@@ -8,7 +8,6 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::graph::contents::Contents;
 use crate::managed::batch::PrefetchBatch;
-use crate::managed::prefetch::is_there;
 use crate::resource::allocation::Allocation;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -86,7 +85,7 @@ fn leaves(
             let before = std::mem::replace(departures, raw.departures());
             !raw.may_be_away() && before == *departures
         }
-        false => is_there(raw, location),
+        false => raw.is_known_at(location),
     };
     let is_left = stays || !is_recorded && raw.pages.is_left_to_program();
     (!is_left).then_some((location, bytes))

@@ -4,10 +4,10 @@ use crate::context::device::Device;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::{BufferInfo, Pages, Tracked};
 use crate::context::tracker::Access;
+use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::location::Place;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl Tracked for Allocation {
     }
 
     fn used_by(&self, stream: &Arc<StreamInner>, access: Access) {
-        let place = Place::Device(stream.ordinal());
+        let place = Location::Device(stream.ordinal());
         // For most small buffers there is nothing to track.
         let is_tracked = self.is_located || stream.ordinal() != self.device().ordinal();
         if is_tracked && access != Access::Move && self.migrates() {

@@ -45,7 +45,8 @@ impl AdvisedRanges {
         result
     }
 
-    fn is_empty(&self) -> bool {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
@@ -90,19 +91,7 @@ impl AdvisedRanges {
     /// # Safety
     ///
     /// The block is of the memory for which the advice is, which is live.
-    #[inline]
     pub(crate) unsafe fn undo(&self, device: &DeviceState, block: &Block) -> Result<bool> {
-        match self.is_empty() {
-            true => Ok(false),
-            // SAFETY: guaranteed by the caller.
-            false => unsafe { self.undo_stale(device, block) },
-        }
-    }
-
-    /// # Safety
-    ///
-    /// As for [`undo`](Self::undo).
-    unsafe fn undo_stale(&self, device: &DeviceState, block: &Block) -> Result<bool> {
         let block_pages = pages(&block.addresses());
         let touches = |advised: &mut Advised| {
             let pages = pages(&advised.range);

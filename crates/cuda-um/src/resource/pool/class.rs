@@ -123,6 +123,10 @@ mod tests {
                     let grain = [(PAGE, SMALLEST), (CHUNK, PAGE)].into_iter().find(|(to, _)| bytes <= *to);
                     prop_assert!(size - bytes < grain.map_or(CHUNK, |(_, grain)| grain).max(bytes / 4 + 1));
                     prop_assert!(run.count as u128 * size as u128 <= run.bytes as u128);
+                    // Blocks beyond a page share none.
+                    prop_assert!(run.bytes.is_multiple_of(run.align) && run.align >= PAGE);
+                    prop_assert!(size <= PAGE || size.is_multiple_of(PAGE));
+                    prop_assert!(run.count >= 1 && (size < CHUNK || run.align == CHUNK));
                     // A run fits in an empty slab, at any alignment.
                     prop_assert!(run.bytes <= slab_bytes && slab_bytes.is_multiple_of(run.align));
                 }
@@ -139,18 +143,5 @@ mod tests {
         assert_eq!(&classes.sizes[..5], [256, 512, 768, 1024, 1280]);
         assert_eq!(*classes.sizes.last().unwrap(), 16 * MIB);
         assert!(classes.sizes.is_sorted() && classes.count() < 80);
-    }
-
-    #[test]
-    fn blocks_beyond_a_page_share_none() {
-        let classes = Classes::new(32 * MIB);
-        for class in 0..classes.count() {
-            let (size, run) = (classes.size(class), classes.run(class));
-            assert!(run.count >= 1 && run.count * size <= run.bytes);
-            assert!(run.bytes.is_multiple_of(run.align) && run.align >= PAGE);
-            assert!(size <= PAGE || size.is_multiple_of(PAGE));
-            assert!(size < CHUNK || run.align == CHUNK);
-        }
-        assert_eq!(classes.run(classes.of(64 * KIB).unwrap()).align, 64 * KIB);
     }
 }

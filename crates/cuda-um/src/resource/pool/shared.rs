@@ -81,13 +81,15 @@ impl Shared {
             None => self.take_dedicated(device, bytes)?,
         };
         block.is_away |= has_neighbours(block.bytes) && block.departures != self.departures();
-        // SAFETY: the advice was for buffers in the block's slab, which is freed only when all its blocks are free.
-        match unsafe { self.advised.undo(&self.traits.device, &block) } {
-            // CUDA may move pages when advice is undone.
-            Ok(undone) => block.is_away |= undone,
-            Err(error) => {
-                self.give(shard, block);
-                return Err(error);
+        if !self.advised.is_empty() {
+            // SAFETY: the advice was for buffers in the block's slab, which is freed only when all its blocks are free.
+            match unsafe { self.advised.undo(&self.traits.device, &block) } {
+                // CUDA may move pages when advice is undone.
+                Ok(undone) => block.is_away |= undone,
+                Err(error) => {
+                    self.give(shard, block);
+                    return Err(error);
+                }
             }
         }
         block.bytes = bytes;

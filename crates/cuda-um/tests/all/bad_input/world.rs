@@ -46,13 +46,15 @@ pub struct World {
     _sim_of_other: Checked,
 }
 
+pub type Call = dyn Fn(&mut World) -> Result<()>;
+
 /// A call with an invalid argument.
 pub struct Case {
     /// The function, for messages.
     pub of: &'static str,
     /// The invalid argument.
     pub given: String,
-    pub call: Box<dyn Fn(&mut World) -> Result<()>>,
+    pub call: Box<Call>,
     pub kind: ErrorKind,
     /// Texts that the error must contain.
     pub says: Vec<String>,
