@@ -2,7 +2,7 @@
 //! than most kernels run.
 
 use crate::error::Result;
-use cuda_um::{Device, DeviceBuffer, DeviceCopy, check_fork};
+use cuda_um::{Device, DeviceBuffer, DeviceCopy, fork};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,7 +67,7 @@ impl<T: DeviceCopy> Workspace<T> {
     /// Memory for at least `len` elements, with old contents. If another launch is being enqueued at the same time, it gets
     /// different memory.
     pub(crate) fn hold(&self, len: usize) -> Result<Held<'_, T>> {
-        check_fork("a launch")?;
+        fork::check("a launch")?;
         let kept = lock(&self.memory).take();
         // Memory that is too small is freed first: there may be no memory for both.
         let memory = match kept.filter(|memory| memory.len() >= len) {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::workspace::lock;
-use cuda_um::{Device, DeviceBuffer, check_fork};
+use cuda_um::{Device, DeviceBuffer, fork};
 use std::sync::Mutex;
 
 /// Fallback queries, candidates and exact scores.
@@ -51,7 +51,7 @@ impl Sums {
 
     /// Counts that no other launch uses now.
     pub fn hold(&self) -> Result<HeldSums<'_>> {
-        check_fork("a launch")?;
+        fork::check("a launch")?;
         let count = lock(&self.slots).len();
         if let Some(held) = (0..count).find_map(|slot| self.take(slot).ok()) {
             return Ok(held);
@@ -82,7 +82,7 @@ impl Sums {
 
     /// The sum over all launches, without those that are being enqueued now. Waits for the launches.
     pub fn total(&self) -> Result<Known> {
-        check_fork("a launch")?;
+        fork::check("a launch")?;
         let count = lock(&self.slots).len();
         let mut total = Known::default();
         for slot in 0..count {
