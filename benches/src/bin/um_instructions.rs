@@ -249,11 +249,17 @@ extern "C" fn cuModuleGetFunction(
     store!(function, without_provenance_mut(64));
     CUresult::CUDA_SUCCESS
 }
+/// Two addresses.
 extern "C" fn cuFuncGetParamInfo(
     _: *mut c_void,
-    _: usize,
-    _: *mut usize,
-    _: *mut usize,
+    index: usize,
+    offset: *mut usize,
+    bytes: *mut usize,
 ) -> CUresult {
-    CUresult::CUDA_ERROR_INVALID_VALUE
+    if index > 1 {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    }
+    store!(offset, 8 * index);
+    store!(bytes, 8);
+    CUresult::CUDA_SUCCESS
 }

@@ -152,8 +152,7 @@ impl SharedBuffer {
         })
     }
 
-    /// The same bytes with another element type. They may begin at any byte: copies work at every address, and a kernel or a slice of the host
-    /// needs the alignment of the type.
+    /// The same bytes with another element type. At an address that is not aligned for it, kernels are refused, and slices of the host are copies.
     ///
     /// # Errors
     /// [`InvalidArgument`](cuda_um::Error::InvalidArgument) if the bytes are not whole elements.
@@ -396,7 +395,6 @@ impl fmt::Debug for SharedBuffer {
         f.debug_struct("SharedBuffer")
             .field("dtype", &self.dtype)
             .field("bytes", &self.bytes)
-            .field("device", &self.device().map(Device::ordinal))
             .finish_non_exhaustive()
     }
 }

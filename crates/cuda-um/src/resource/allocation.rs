@@ -228,7 +228,7 @@ impl Allocation {
 
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        (**self).bytes
+        self.bytes
     }
 
     /// Valid for `bytes`; dangling if there are none.

@@ -1,4 +1,5 @@
 //! The slabs of a pool, and how they are split into blocks.
+#![allow(clippy::vec_box, reason = "a block goes to a buffer in its box")]
 
 use crate::context::tracked::SlabInfo;
 use crate::context::tracker::InFlight;
@@ -118,7 +119,7 @@ impl Heap {
         {
             kept -= size;
             let largest = self.pop_dedicated(size);
-            excess.extend(largest.and_then(|free| self.take_slab(free)));
+            excess.extend(largest.and_then(|free| self.take_slab(&free)));
         }
         excess
     }
@@ -126,11 +127,11 @@ impl Heap {
     /// Splits a run off the first extent that has room for it.
     pub(super) fn split(&mut self, run: Run) -> Option<Box<Block>> {
         let (slab_at, extent_at) = self.open.iter().find_map(|slab_at| {
-            let fits = |(at, extent): &(&usize, &Box<Block>)| {
-                at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
-            };
             let mut extents = self.slabs[slab_at].extents.iter();
-            extents.find(fits).map(|(at, _)| (*slab_at, *at))
+            let (at, _) = extents.find(|(at, extent)| {
+                at.next_multiple_of(run.align) + run.bytes <= **at + extent.bytes
+            })?;
+            Some((*slab_at, *at))
         })?;
         let slab = self.slabs.get_mut(&slab_at)?;
         let extent = slab.extents.remove(&extent_at)?;
@@ -214,12 +215,12 @@ impl Heap {
                 empty.extend(slab.extents.pop_first().map(|(_, all)| all));
             }
         }
-        let take = |all| self.take_slab(all);
-        empty.into_iter().filter_map(take).collect()
+        let empty = empty.iter();
+        empty.filter_map(|all| self.take_slab(all)).collect()
     }
 
     /// Takes an empty slab out, with the work that may use it.
-    fn take_slab(&mut self, all: Box<Block>) -> Option<Allocation> {
+    fn take_slab(&mut self, all: &Block) -> Option<Allocation> {
         let at = all.at();
         self.open.remove(&at);
         let slab = self.slabs.remove(&at)?;
