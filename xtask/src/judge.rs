@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The longest time of one process.
-const LIMIT: Duration = Duration::from_secs(300);
+/// The longest time of one test, and of a program that has many.
+const LIMIT: Duration = Duration::from_secs(90);
+const LONG: Duration = Duration::from_secs(300);
 
 /// A public suite.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -91,7 +92,7 @@ pub fn run(suite: Suite, source: Option<&Path>) -> Result<()> {
 }
 
 /// Runs a test in a process of its own; passes if it ends with success in time.
-fn outcome(command: &mut Command) -> Result<(bool, String)> {
+fn outcome(command: &mut Command, limit: Duration) -> Result<(bool, String)> {
     let log = workspace::target().join("judge/log");
     let file = std::fs::File::create(&log)?;
     command
@@ -103,7 +104,7 @@ fn outcome(command: &mut Command) -> Result<(bool, String)> {
     let passed = loop {
         match child.try_wait()? {
             Some(status) => break status.success(),
-            None if started.elapsed() > LIMIT => {
+            None if started.elapsed() > limit => {
                 child.kill()?;
                 child.wait()?;
                 break false;
@@ -190,8 +191,9 @@ fn cudarc(libraries: &Path) -> Result<Outcomes> {
     let list = String::from_utf8(list.stdout)?;
     let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
     let run = |name: &str| {
-        let outcome =
-            outcome(test().args(["--include-ignored", "--test-threads=1", "--exact", name]))?;
+        let mut test = test();
+        test.args(["--include-ignored", "--test-threads=1", "--exact", name]);
+        let outcome = outcome(&mut test, LIMIT)?;
         Ok((name.to_owned(), outcome))
     };
     names.map(run).collect()
@@ -255,7 +257,7 @@ fn environment(name: &str, packages: &[&str]) -> Result<(PathBuf, PathBuf)> {
 
 /// Runs a program that prints lines "judged NAME passed" and "judged NAME failed"; `whole` names it if it does not end with success.
 fn judged(test: &mut Command, whole: &str, outcomes: &mut Outcomes) -> Result<()> {
-    let (ended, output) = outcome(test)?;
+    let (ended, output) = outcome(test, LONG)?;
     let log = std::fs::read(workspace::target().join("judge/log"))?;
     let log = String::from_utf8_lossy(&log);
     for line in log.lines().filter_map(|line| line.strip_prefix("judged ")) {
@@ -409,7 +411,7 @@ fn samples(libraries: &Path, source: &Path) -> Result<Outcomes> {
             .env("LD_LIBRARY_PATH", search_path(libraries, &[])?);
         test.envs([("CUDA_UM_SIM_CUDA", "13.0"), ("CUDA_UM_SIM_DEVICES", "2")]);
         test.env("CUDA_UM_SIM_KERNEL_CHECKS", "none");
-        outcomes.insert(name, outcome(&mut test)?);
+        outcomes.insert(name, outcome(&mut test, LONG)?);
     }
     ensure!(!outcomes.is_empty(), "{}: no programs", source.display());
     Ok(outcomes)
