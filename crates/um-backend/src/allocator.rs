@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cuda_um::resource::{MemoryResource as _, PoolStats};
 use cuda_um::sys::locks::Mutex;
@@ -50,6 +50,8 @@ pub struct Allocator {
     name: Option<Arc<str>>,
     /// The blocks that the framework has, by their addresses.
     live: [Mutex<HashMap<usize, Block>>; 16],
+    /// Streams of the library that stand for those of the framework, which may destroy its streams at any time: the uses of a block are on these.
+    lanes: [OnceLock<Stream>; 8],
 }
 
 /// Whether a handle is `cudaStreamPerThread`.
@@ -75,6 +77,7 @@ impl Allocator {
                 prefetch: true,
                 name: None,
                 live: Default::default(),
+                lanes: Default::default(),
             }),
             other => Err(CudaError::InvalidArgument {
                 what: "the pool of an allocator",
@@ -139,23 +142,20 @@ impl Allocator {
         if let Some(name) = &self.name {
             block.set_name(name);
         }
+        let lane = self.lane(stream)?;
+        if let (true, Block::Unified(buffer)) = (self.prefetch, &block) {
+            buffer.prefetch_on(self.device(), lane)?;
+        }
+        let address = block.use_on(lane)?;
         // SAFETY: guaranteed by the caller.
-        let address = match is_per_thread(stream) || unsafe { self.is_captured(stream) } {
-            true => {
-                let own = self.device().create_stream()?;
-                let address = block.follow(&own)?;
-                own.synchronize()?;
-                address
-            }
+        match is_per_thread(stream) || unsafe { self.is_captured(stream) } {
+            true => lane.synchronize()?,
             false => {
                 // SAFETY: guaranteed by the caller.
-                let theirs = unsafe { self.device().adopt_stream(stream, ())? };
-                if let (true, Block::Unified(buffer)) = (self.prefetch, &block) {
-                    buffer.prefetch_on(self.device(), &theirs)?;
-                }
-                block.follow(&theirs)?
+                let theirs = unsafe { self.device().adopt_stream(stream, ()) }?;
+                theirs.wait(&lane.record()?)?;
             }
-        };
+        }
         self.shard(address).lock().insert(address.addr(), block);
         Ok(address)
     }
@@ -185,29 +185,47 @@ impl Allocator {
                 .to_owned(),
             allowed: "an address of `Allocator::allocate`, once".to_owned(),
         })?;
-        if is_per_thread(stream) {
-            // Not tracked: it is another stream on each thread.
-            let waited = self.device().synchronize();
-            return waited.inspect_err(|_| {
-                self.shard(address).lock().insert(address.addr(), block);
-            });
-        }
         // SAFETY: guaranteed by the caller.
-        let theirs = match unsafe { self.is_captured(stream) } {
-            true => Err(CudaError::Capture {
-                call: "Allocator::free".to_owned(),
-                reason: "the stream is captured into a graph, each launch of which may use the memory: free it after the graph".to_owned(),
-            }),
-            // SAFETY: guaranteed by the caller.
-            false => unsafe { self.device().adopt_stream(stream, ()) },
-        };
-        match theirs.and_then(|theirs| block.follow(&theirs)) {
-            Ok(_) => Ok(()),
+        match unsafe { self.is_over_on(&mut block, stream) } {
+            Ok(()) => Ok(()),
             Err(error) => {
                 self.shard(address).lock().insert(address.addr(), block);
                 Err(error)
             }
         }
+    }
+
+    /// Orders later uses of a block after all work that is on a stream.
+    ///
+    /// # Safety
+    /// As for `free`.
+    unsafe fn is_over_on(&self, block: &mut Block, stream: cudaStream_t) -> Result<()> {
+        if is_per_thread(stream) {
+            // Not tracked: it is another stream on each thread.
+            return self.device().synchronize();
+        }
+        // SAFETY: guaranteed by the caller.
+        if unsafe { self.is_captured(stream) } {
+            return Err(CudaError::Capture {
+                call: "Allocator::free".to_owned(),
+                reason: "the stream is captured into a graph, each launch of which may use the memory: free it after the graph".to_owned(),
+            });
+        }
+        let lane = self.lane(stream)?;
+        // SAFETY: guaranteed by the caller.
+        let theirs = unsafe { self.device().adopt_stream(stream, ()) }?;
+        lane.wait(&theirs.record()?)?;
+        block.use_on(lane).map(drop)
+    }
+
+    /// The stream that stands for one of the framework's.
+    fn lane(&self, stream: cudaStream_t) -> Result<&Stream> {
+        let lane = &self.lanes[stream.addr() / 64 % self.lanes.len()];
+        if let Some(lane) = lane.get() {
+            return Ok(lane);
+        }
+        let new = self.device().create_stream()?;
+        Ok(lane.get_or_init(|| new))
     }
 
     /// Whether work on a stream is captured into a graph.
@@ -237,18 +255,15 @@ impl Block {
         }
     }
 
-    /// Orders later work on a stream after all uses of the memory, and takes the stream's work as one more use. An event says where that ends, because
-    /// the framework may destroy the stream.
-    fn follow(&mut self, stream: &Stream) -> Result<*mut c_void> {
+    /// Orders later work on a stream of the library after all uses of the memory, and takes that work as one more use.
+    fn use_on(&mut self, lane: &Stream) -> Result<*mut c_void> {
         // SAFETY: nothing is enqueued here. What the framework enqueues is within the memory, as the caller of `Allocator` promises.
-        let address = unsafe {
+        unsafe {
             match self {
-                Self::Unified(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
-                Self::Device(buffer) => stream.enqueue_foreign((buffer,), |work| work.pointer(0)),
+                Self::Unified(buffer) => lane.enqueue_foreign((buffer,), |work| work.pointer(0)),
+                Self::Device(buffer) => lane.enqueue_foreign((buffer,), |work| work.pointer(0)),
             }
-        }?;
-        stream.record()?;
-        Ok(address)
+        }
     }
 }
 
