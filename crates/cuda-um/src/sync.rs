@@ -8,8 +8,8 @@ mod locks;
 pub(crate) mod shard;
 
 pub(crate) use crate::sync::held::{
-    CALL, Held, Turn, after_unlock, assert_no_lock_held, caught, has_turn, holds, is_outside,
-    outside, this_thread,
+    CALL, Held, Turn, after_unlock, assert_no_lock_held, caught, has_turn, holds, is_in_subscriber,
+    is_outside, outside, this_thread, to_subscriber,
 };
 pub use crate::sync::held::{Later, later};
 pub(crate) use crate::sync::locks::{atomic, global, thread};

@@ -8,7 +8,11 @@ use tracing::level_filters::LevelFilter;
 /// Sends an event at WARN, with the fields and the message of `tracing::warn!`. The fields are moved.
 macro_rules! warn_ {
     ($($fields:tt)+) => {
-        $crate::sync::after_unlock(move || ::tracing::warn!(target: "cuda_um", $($fields)+))
+        if !$crate::sync::is_in_subscriber() {
+            $crate::sync::after_unlock(move || {
+                $crate::sync::to_subscriber(|| ::tracing::warn!(target: "cuda_um", $($fields)+));
+            });
+        }
     };
 }
 
@@ -16,7 +20,9 @@ macro_rules! warn_ {
 macro_rules! debug_ {
     ($($fields:tt)+) => {
         if $crate::telemetry::is_enabled($crate::telemetry::Level::DEBUG) {
-            $crate::sync::after_unlock(move || ::tracing::debug!(target: "cuda_um", $($fields)+));
+            $crate::sync::after_unlock(move || {
+                $crate::sync::to_subscriber(|| ::tracing::debug!(target: "cuda_um", $($fields)+));
+            });
         }
     };
 }
@@ -25,8 +31,8 @@ pub(crate) use tracing::Level;
 // The name `warn` would conflict with the built-in attribute.
 pub(crate) use {debug_ as debug, warn_ as warn};
 
-/// Returns false if no subscriber wants the level. Calls none.
+/// Returns false if no subscriber wants the level, and for what a subscriber itself makes the library do. Calls none.
 #[inline]
 pub(crate) fn is_enabled(level: Level) -> bool {
-    level <= LevelFilter::current()
+    level <= LevelFilter::current() && !crate::sync::is_in_subscriber()
 }

@@ -16,10 +16,11 @@ const LATER: usize = 2;
 const OUTSIDE: usize = 3;
 /// [`Calls`](crate::process_end::Calls).
 pub(crate) const CALL: usize = 4;
+const SUBSCRIBER: usize = 5;
 
 thread_local! {
     /// How many of each this thread holds. It has no destructor, so a thread that exits can use it.
-    static HELD: [Cell<usize>; 5] = const { [const { Cell::new(0) }; 5] };
+    static HELD: [Cell<usize>; 6] = const { [const { Cell::new(0) }; 6] };
     /// The number of this thread; 0 before its first use.
     static THREAD: Cell<u64> = const { Cell::new(0) };
     /// True if `PUT_OFF` is not empty.
@@ -86,6 +87,17 @@ pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
 /// Returns true within [`outside`].
 pub(crate) fn is_outside() -> bool {
     holds(OUTSIDE) > 0
+}
+
+/// Calls a subscriber of `tracing`. What it makes the library do sends no events, with which it would never end.
+pub(crate) fn to_subscriber(send: impl FnOnce()) {
+    let _within = Held::<SUBSCRIBER>::begin();
+    send();
+}
+
+/// Returns true within [`to_subscriber`].
+pub(crate) fn is_in_subscriber() -> bool {
+    holds(SUBSCRIBER) > 0
 }
 
 /// Returns a number that no other thread of the process has, also no later one.
