@@ -11,8 +11,6 @@ pub mod int;
 pub mod mma;
 mod numbers;
 mod soft;
-#[cfg(test)]
-mod tests;
 mod types;
 pub mod video;
 
