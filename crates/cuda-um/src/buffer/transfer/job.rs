@@ -256,7 +256,7 @@ impl<'a> Job<'a> {
         loop {
             let piece = (waiting.len() < CHUNKS).then(|| self.take()).flatten();
             if let Some(piece) = piece {
-                waiting.push((piece, lane.next()));
+                waiting.push((piece, lane.next(piece.bytes)));
             }
             let Some(&(first, number)) = waiting.first() else {
                 return;
