@@ -9,6 +9,7 @@ use std::sync::mpsc;
 
 use cuda_um_testkit::{Told, device};
 use um_backend::allocator::Allocator;
+use um_backend::cuda_um::sys::cudaMemRangeAttribute;
 use um_backend::cuda_um::{MemoryKind, Pool, PoolOptions};
 use um_backend::{CudaError, Device, Stream};
 
@@ -49,6 +50,50 @@ fn memory_that_one_stream_frees_is_used_on_another_after_its_work_and_no_call_wa
             assert!(told.has_ended());
             free(&allocator, address, &b);
         }
+    }
+}
+
+#[test]
+fn a_stream_of_the_framework_may_be_destroyed_before_its_memory_is_used_again() {
+    let (_sim, device, a) = device();
+    let table = device.runtime().table();
+    for kind in KINDS {
+        let allocator = allocator(&device, kind, PoolOptions::default());
+        let mut theirs = std::ptr::null_mut();
+        // SAFETY: the stream is written, used while it lives, and destroyed once.
+        let address = unsafe {
+            assert_eq!((table.cudaStreamCreateWithFlags)(&mut theirs, 1).0, 0);
+            let address = allocator.allocate(1000, theirs).unwrap();
+            allocator.free(address, theirs).unwrap();
+            assert_eq!((table.cudaStreamDestroy)(theirs).0, 0);
+            address
+        };
+        assert_eq!(allocate(&allocator, 1000, &a), address);
+        free(&allocator, address, &a);
+    }
+}
+
+#[test]
+fn new_managed_memory_is_on_the_device_unless_the_prefetch_is_off() {
+    let (_sim, device, stream) = device();
+    if !cuda_um_testkit::is_concurrent(&device) {
+        return;
+    }
+    for prefetch in [true, false] {
+        let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+        let allocator = Allocator::new(pool).unwrap().prefetch(prefetch);
+        let address = allocate(&allocator, 4 * MIB, &stream);
+        stream.synchronize().unwrap();
+        let ask = device.runtime().table().cudaMemRangeGetAttribute;
+        let what = cudaMemRangeAttribute::cudaMemRangeAttributeLastPrefetchLocation;
+        let mut last = 0_i32;
+        let written = (&raw mut last).cast::<c_void>();
+        // SAFETY: the memory lives, and the answer has four bytes.
+        let code = unsafe { ask(written, 4, what, address, 4 * MIB) };
+        let invalid_device = -2;
+        let expected = if prefetch { 0 } else { invalid_device };
+        assert_eq!((code.0, last), (0, expected), "{prefetch}");
+        free(&allocator, address, &stream);
     }
 }
 
