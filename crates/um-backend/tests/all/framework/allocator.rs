@@ -34,21 +34,22 @@ fn free(allocator: &Allocator, address: *mut c_void, stream: &Stream) {
 #[test]
 fn memory_that_one_stream_frees_is_used_on_another_after_its_work_and_no_call_waits() {
     let (_sim, device, a) = device();
-    let b = device.create_stream().unwrap();
+    // The allocator has fewer streams of its own, so some of these share one with `a`, and others do not.
+    let others = [(); 16].map(|()| device.create_stream().unwrap());
     for kind in KINDS {
-        for bytes in [1000, 24 * MIB] {
+        for (b, bytes) in others.iter().flat_map(|b| [(b, 1000), (b, 24 * MIB)]) {
             let allocator = allocator(&device, kind, PoolOptions::default());
             let told = Told::load(&device);
             let address = allocate(&allocator, bytes, &a);
             told.launch(&a, 0u64);
             free(&allocator, address, &a);
             assert_eq!(allocator.stats().live_bytes, 0);
-            assert_eq!(allocate(&allocator, bytes, &b), address);
+            assert_eq!(allocate(&allocator, bytes, b), address);
             assert!(!b.is_idle().unwrap() && !told.has_ended());
             told.tell();
             b.synchronize().unwrap();
             assert!(told.has_ended());
-            free(&allocator, address, &b);
+            free(&allocator, address, b);
         }
     }
 }
@@ -58,17 +59,25 @@ fn a_stream_of_the_framework_may_be_destroyed_before_its_memory_is_used_again() 
     let (_sim, device, a) = device();
     let table = device.runtime().table();
     for kind in KINDS {
-        let allocator = allocator(&device, kind, PoolOptions::default());
+        let (allocator, told) = (
+            allocator(&device, kind, PoolOptions::default()),
+            Told::load(&device),
+        );
         let mut theirs = std::ptr::null_mut();
         // SAFETY: the stream is written, used while it lives, and destroyed once.
         let address = unsafe {
             assert_eq!((table.cudaStreamCreateWithFlags)(&mut theirs, 1).0, 0);
             let address = allocator.allocate(1000, theirs).unwrap();
+            told.launch(&device.adopt_stream(theirs, ()).unwrap(), 0u64);
             allocator.free(address, theirs).unwrap();
             assert_eq!((table.cudaStreamDestroy)(theirs).0, 0);
             address
         };
         assert_eq!(allocate(&allocator, 1000, &a), address);
+        assert!(!a.is_idle().unwrap() && !told.has_ended());
+        told.tell();
+        a.synchronize().unwrap();
+        assert!(told.has_ended());
         free(&allocator, address, &a);
     }
 }
