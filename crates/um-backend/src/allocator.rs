@@ -20,7 +20,7 @@ use crate::error::{CudaError, Result};
 /// An allocator that a framework can plug in: it gives and takes addresses, in the order of the framework's streams.
 ///
 /// The memory is a [`Pool`]'s. A block that is freed on one stream and allocated on another is used there only after the work of the first. Each
-/// call records an event and makes a stream wait for it, so a framework that allocates often keeps a cache of its own above. Profiles show the blocks by [`name`](Self::name), with every migration.
+/// call records events and makes a stream wait, so a framework that allocates often keeps a cache of its own above. Profiles show the blocks by [`name`](Self::name), with every migration.
 ///
 /// # Examples
 /// ```

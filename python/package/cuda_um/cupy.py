@@ -25,7 +25,7 @@ def allocator(
     the device. With ``prefetch``, new unified memory is on the device before a kernel uses it. ``name`` is the memory's name in profiles.
 
     Memory is allocated on CuPy's current stream, and freed in its order. The host does not wait, except on default streams of threads
-    (``CUPY_CUDA_PER_THREAD_DEFAULT_STREAM``); but each call records an event and makes a stream wait for it, so a ``MemoryPool`` over it is faster. Call
+    (``CUPY_CUDA_PER_THREAD_DEFAULT_STREAM``); but each call records events and makes a stream wait, so a ``MemoryPool`` over it is faster. Call
     its ``free_all_blocks`` if memory is out. The function has the attribute ``stats``, a method of the device's ordinal.
     """
     native = _cuda_um.Allocator(kind, oversubscription, prefetch, name)

@@ -55,30 +55,41 @@ fn memory_that_one_stream_frees_is_used_on_another_after_its_work_and_no_call_wa
 }
 
 #[test]
-fn a_stream_of_the_framework_may_be_destroyed_before_its_memory_is_used_again() {
+fn a_stream_of_the_framework_may_be_destroyed_before_its_memory_is_freed_and_used_again() {
     let (_sim, device, a) = device();
+    let b = device.create_stream().unwrap();
     let table = device.runtime().table();
-    for kind in KINDS {
-        let (allocator, told) = (
-            allocator(&device, kind, PoolOptions::default()),
-            Told::load(&device),
-        );
+    for (kind, is_freed) in KINDS
+        .into_iter()
+        .flat_map(|kind| [(kind, true), (kind, false)])
+    {
+        let allocator = allocator(&device, kind, PoolOptions::default());
+        let told = Told::load(&device);
         let mut theirs = std::ptr::null_mut();
         // SAFETY: the stream is written, used while it lives, and destroyed once.
         let address = unsafe {
             assert_eq!((table.cudaStreamCreateWithFlags)(&mut theirs, 1).0, 0);
             let address = allocator.allocate(1000, theirs).unwrap();
-            told.launch(&device.adopt_stream(theirs, ()).unwrap(), 0u64);
-            allocator.free(address, theirs).unwrap();
+            {
+                let theirs = device.adopt_stream(theirs, ()).unwrap();
+                told.launch(&theirs, 0u64);
+                a.wait(&theirs.record().unwrap()).unwrap();
+            }
+            if is_freed {
+                allocator.free(address, theirs).unwrap();
+            }
             assert_eq!((table.cudaStreamDestroy)(theirs).0, 0);
             address
         };
-        assert_eq!(allocate(&allocator, 1000, &a), address);
-        assert!(!a.is_idle().unwrap() && !told.has_ended());
+        if !is_freed {
+            free(&allocator, address, &a);
+        }
+        assert_eq!(allocate(&allocator, 1000, &b), address);
+        assert!(!b.is_idle().unwrap() && !told.has_ended());
         told.tell();
-        a.synchronize().unwrap();
+        b.synchronize().unwrap();
         assert!(told.has_ended());
-        free(&allocator, address, &a);
+        free(&allocator, address, &b);
     }
 }
 
