@@ -41,7 +41,7 @@ enum Task {
     GpuBundle(gpu_bundle::Args),
     /// Measure cuda-um, raw CUDA and other libraries on the GPU of this machine (docs/measuring.md).
     Bench(Options),
-    /// Run a public test suite on the simulator, and compare with the list in .ci/judges of what does not pass.
+    /// Run a public test suite on the simulator, and compare with the list in .ci/judges of the tests that do not pass.
     Judge {
         suite: judge::Suite,
         /// The folder of a suite that no registry of packages has.

@@ -19,12 +19,13 @@ const KNOWN: [&str; 11] = [
 ];
 
 /// What the names of variables for tests and tools of this workspace begin with.
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "BIN_DIR",
     "DATA_DIR",
     "FAULT_",
     "INCLUDE",
     "MODEL_",
+    "MUTANTS",
     "PEERS_DIR",
     "SIM_CHILD",
     "SIM_CRASH",

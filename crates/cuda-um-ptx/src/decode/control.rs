@@ -60,7 +60,6 @@ impl<'m> Decoder<'m> {
                 self.emit_op(Op::ActiveMask, &[Some(d)], &[]);
             }
             "elect" => return self.together(form, Op::Elect, &[]),
-            "alloca" | "stacksave" | "stackrestore" => return Ok(false),
             _ => return Ok(false),
         }
         Ok(true)

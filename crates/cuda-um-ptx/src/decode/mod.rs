@@ -5,6 +5,7 @@ mod compare;
 mod control;
 mod convert;
 mod memory;
+mod names;
 mod order;
 mod registers;
 mod scalar;
@@ -14,9 +15,10 @@ use std::collections::HashMap;
 
 use crate::error::LoadError;
 use crate::math::Scalar;
-use crate::module::{Kernel, Module, in_memory};
+use crate::module::{Kernel, Module};
 use crate::program::{Address, Class, Code, Constant, Extra, Inst, Op, Place, Program, Slot};
 use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type, Variable};
+use names::{Binding, Scope};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -78,32 +80,6 @@ pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
         next += 1;
     }
     Ok(decoder.finish())
-}
-
-/// What a name means in its block.
-#[derive(Clone, Copy)]
-enum Binding {
-    Slot(Slot),
-    /// A register that has no slot yet: kernels declare many more than they use.
-    Register(Type),
-    /// `%r<8>`
-    Family {
-        kind: Type,
-        count: u32,
-    },
-    Shared(u64),
-    DynamicShared,
-    Local(u32),
-    /// Offset in the kernel's parameter buffer.
-    Parameter(u32),
-    /// Position among the module's variables in memory.
-    Memory(u32),
-}
-
-#[derive(Default)]
-struct Scope<'m> {
-    names: HashMap<&'m str, Binding>,
-    block: u32,
 }
 
 /// A function that the kernel reaches.
@@ -179,8 +155,6 @@ impl<'m> Decoder<'m> {
         })
     }
 
-    // ---- functions ----
-
     /// The index of a function in `functions`, which decodes it later.
     fn declare(&mut self, function: &'m Function) -> Result<usize> {
         if let Some(known) = self
@@ -216,16 +190,6 @@ impl<'m> Decoder<'m> {
             start: 0,
         });
         Ok(self.functions.len() - 1)
-    }
-
-    fn local(&mut self, variable: &Variable) -> Result<u32> {
-        let offset = (self.program.local_bytes as u64).next_multiple_of(variable.align);
-        let end = offset + variable.bytes();
-        if end > LIMIT as u64 {
-            return Err(self.invalid(variable.line, "more than 1 MiB of local memory"));
-        }
-        self.program.local_bytes = end as usize;
-        Ok(offset as u32)
     }
 
     fn function(&mut self, index: usize) -> Result<()> {
@@ -295,7 +259,8 @@ impl<'m> Decoder<'m> {
             0,
             0,
         );
-        self.lay_out(index)
+        self.lay_out(index);
+        Ok(())
     }
 
     fn collect_labels(&mut self, body: &'m [Statement]) -> Result<()> {
@@ -325,13 +290,6 @@ impl<'m> Decoder<'m> {
             }
         }
         Ok(())
-    }
-
-    fn bind(&mut self, name: Text, binding: Binding) {
-        let name = self.str(name);
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.names.insert(name, binding);
-        }
     }
 
     fn statement(&mut self, statement: &'m Statement) -> Result<()> {
@@ -375,86 +333,6 @@ impl<'m> Decoder<'m> {
             Statement::Instruction(instruction) => self.guarded(instruction)?,
         }
         Ok(())
-    }
-
-    fn variable(&mut self, variable: &'m Variable) -> Result<()> {
-        let binding = match variable.space {
-            Space::Shared => self.shared(variable)?,
-            Space::Local | Space::Param => Binding::Local(self.local(variable)?),
-            _ => {
-                self.place.line = variable.line;
-                return self.unsupported("a variable of this state space in a function");
-            }
-        };
-        self.bind(variable.name, binding);
-        Ok(())
-    }
-
-    fn shared(&mut self, variable: &Variable) -> Result<Binding> {
-        if variable.unsized_array {
-            self.dynamic_align = self.dynamic_align.max(variable.align);
-            return Ok(Binding::DynamicShared);
-        }
-        if let Some(&offset) = self.shared.get(&variable.name) {
-            return Ok(Binding::Shared(offset));
-        }
-        let offset = (self.program.shared_bytes as u64).next_multiple_of(variable.align);
-        let end = offset + variable.bytes();
-        if end > LIMIT as u64 {
-            return Err(self.invalid(variable.line, "more than 1 MiB of shared memory"));
-        }
-        self.program.shared_bytes = end as usize;
-        self.shared.insert(variable.name, offset);
-        Ok(Binding::Shared(offset))
-    }
-
-    // ---- names ----
-
-    /// What a name means: in the innermost block first, then in the module. A register gets a slot.
-    fn lookup(&mut self, name: Text) -> Result<Option<Binding>> {
-        let (text, module) = (self.str(name), self.module);
-        let first_digit = text
-            .trim_end_matches(|byte: char| byte.is_ascii_digit())
-            .len();
-        for depth in (0..self.scopes.len()).rev() {
-            let names = &self.scopes[depth].names;
-            let member = || {
-                (first_digit..text.len()).find_map(|split| match names.get(&text[..split]) {
-                    Some(&Binding::Family { kind, count }) => {
-                        let number = text[split..].parse::<u32>();
-                        number.is_ok_and(|number| number < count).then_some(kind)
-                    }
-                    _ => None,
-                })
-            };
-            let kind = match names.get(text) {
-                Some(&Binding::Register(kind)) => kind,
-                Some(Binding::Family { .. }) | None => match member() {
-                    Some(kind) => kind,
-                    None => continue,
-                },
-                Some(&binding) => return Ok(Some(binding)),
-            };
-            let binding = Binding::Slot(self.new_slot(kind)?);
-            self.scopes[depth].names.insert(text, binding);
-            return Ok(Some(binding));
-        }
-        let variables = module.tree().variables.iter();
-        let mut named = variables
-            .clone()
-            .filter(|variable| module.str(variable.name) == text);
-        let Some(variable) = named.next() else {
-            return Ok(None);
-        };
-        if variable.space == Space::Shared {
-            return self.shared(variable).map(Some);
-        }
-        if !in_memory(variable) {
-            return self.unsupported("a texture, sampler or surface");
-        }
-        let mut others = variables.filter(|other| in_memory(other));
-        let index = others.position(|other| std::ptr::eq(other, variable));
-        Ok(Some(Binding::Memory(index.unwrap_or(0) as u32)))
     }
 
     fn emit(&mut self, code: Code, d: u32, a: u32, b: u32, c: u32) {
@@ -526,94 +404,6 @@ impl<'m> Decoder<'m> {
         } else {
             self.unsupported(format!("the instruction {opcode}"))
         }
-    }
-
-    /// Blocks in their order, appended to the program.
-    fn lay_out(&mut self, index: usize) -> Result<()> {
-        let code = std::mem::take(&mut self.code);
-        let places = std::mem::take(&mut self.code_places);
-        let mut leader = vec![false; code.len() + 1];
-        leader[0] = true;
-        for &target in &self.targets {
-            leader[target.min(code.len() - 1)] = true;
-        }
-        let jumps = |inst: &Inst| {
-            matches!(
-                inst.code,
-                Code::Branch | Code::Indexed | Code::Return | Code::Exit
-            )
-        };
-        for (at, inst) in code.iter().enumerate() {
-            leader[at + 1] |= jumps(inst);
-        }
-        let starts: Vec<usize> = (0..code.len()).filter(|&at| leader[at]).collect();
-        let block_of = |at: usize| starts.partition_point(|&start| start <= at) - 1;
-        let end = |block: usize| starts.get(block + 1).copied().unwrap_or(code.len());
-        let falls = |block: usize| {
-            let last = &code[end(block) - 1];
-            (!jumps(last) || last.guard != 0) && block + 1 < starts.len()
-        };
-        let successors: Vec<Vec<usize>> = (0..starts.len())
-            .map(|block| {
-                let last = &code[end(block) - 1];
-                let mut next = Vec::new();
-                match last.code {
-                    Code::Branch => next.push(block_of(self.targets[last.d as usize])),
-                    Code::Indexed => next.extend(
-                        self.program.tables[last.d as usize]
-                            .iter()
-                            .map(|&label| block_of(self.targets[label as usize])),
-                    ),
-                    _ => {}
-                }
-                if falls(block) {
-                    next.push(block + 1);
-                }
-                next
-            })
-            .collect();
-        let order = order::order(&successors);
-        let base = self.program.code.len();
-        let mut position = vec![u32::MAX; starts.len()];
-        let mut joints = HashMap::new();
-        for (rank, &block) in order.iter().enumerate() {
-            position[block] = self.program.code.len() as u32;
-            self.program
-                .code
-                .extend_from_slice(&code[starts[block]..end(block)]);
-            self.program
-                .places
-                .extend_from_slice(&places[starts[block]..end(block)]);
-            if falls(block) && order.get(rank + 1) != Some(&(block + 1)) {
-                joints.insert(self.program.code.len(), block + 1);
-                self.program.code.push(Inst {
-                    code: Code::Branch,
-                    guard: 0,
-                    d: 0,
-                    a: 0,
-                    b: 0,
-                    c: 0,
-                });
-                self.program.places.push(places[end(block) - 1]);
-            }
-        }
-        let mut tables = Vec::new();
-        for (at, inst) in self.program.code.iter_mut().enumerate().skip(base) {
-            if let Some(&block) = joints.get(&at) {
-                inst.d = position[block];
-            } else if inst.code == Code::Branch {
-                inst.d = position[block_of(self.targets[inst.d as usize])];
-            } else if inst.code == Code::Indexed {
-                tables.push(inst.d);
-            }
-        }
-        for table in tables {
-            for label in &mut self.program.tables[table as usize] {
-                *label = position[block_of(self.targets[*label as usize])];
-            }
-        }
-        self.functions[index].start = position[0];
-        Ok(())
     }
 
     fn finish(mut self) -> Program {

@@ -5,8 +5,102 @@
 //! blocks of a loop lie side by side, so that lanes which have left the loop wait for the others: a weak topological order
 //! (Bourdoncle, 1993).
 
+use std::collections::HashMap;
+
+use super::Decoder;
+use crate::program::{Code, Inst};
+
+impl Decoder<'_> {
+    /// Blocks in their order, appended to the program.
+    pub(super) fn lay_out(&mut self, index: usize) {
+        let code = std::mem::take(&mut self.code);
+        let places = std::mem::take(&mut self.code_places);
+        let mut leader = vec![false; code.len() + 1];
+        leader[0] = true;
+        for &target in &self.targets {
+            leader[target.min(code.len() - 1)] = true;
+        }
+        let jumps = |inst: &Inst| {
+            matches!(
+                inst.code,
+                Code::Branch | Code::Indexed | Code::Return | Code::Exit
+            )
+        };
+        for (at, inst) in code.iter().enumerate() {
+            leader[at + 1] |= jumps(inst);
+        }
+        let starts: Vec<usize> = (0..code.len()).filter(|&at| leader[at]).collect();
+        let block_of = |at: usize| starts.partition_point(|&start| start <= at) - 1;
+        let end = |block: usize| starts.get(block + 1).copied().unwrap_or(code.len());
+        let falls = |block: usize| {
+            let last = &code[end(block) - 1];
+            (!jumps(last) || last.guard != 0) && block + 1 < starts.len()
+        };
+        let successors: Vec<Vec<usize>> = (0..starts.len())
+            .map(|block| {
+                let last = &code[end(block) - 1];
+                let mut next = Vec::new();
+                match last.code {
+                    Code::Branch => next.push(block_of(self.targets[last.d as usize])),
+                    Code::Indexed => next.extend(
+                        self.program.tables[last.d as usize]
+                            .iter()
+                            .map(|&label| block_of(self.targets[label as usize])),
+                    ),
+                    _ => {}
+                }
+                if falls(block) {
+                    next.push(block + 1);
+                }
+                next
+            })
+            .collect();
+        let order = order(&successors);
+        let base = self.program.code.len();
+        let mut position = vec![u32::MAX; starts.len()];
+        let mut joints = HashMap::new();
+        for (rank, &block) in order.iter().enumerate() {
+            position[block] = self.program.code.len() as u32;
+            self.program
+                .code
+                .extend_from_slice(&code[starts[block]..end(block)]);
+            self.program
+                .places
+                .extend_from_slice(&places[starts[block]..end(block)]);
+            if falls(block) && order.get(rank + 1) != Some(&(block + 1)) {
+                joints.insert(self.program.code.len(), block + 1);
+                self.program.code.push(Inst {
+                    code: Code::Branch,
+                    guard: 0,
+                    d: 0,
+                    a: 0,
+                    b: 0,
+                    c: 0,
+                });
+                self.program.places.push(places[end(block) - 1]);
+            }
+        }
+        let mut tables = Vec::new();
+        for (at, inst) in self.program.code.iter_mut().enumerate().skip(base) {
+            if let Some(&block) = joints.get(&at) {
+                inst.d = position[block];
+            } else if inst.code == Code::Branch {
+                inst.d = position[block_of(self.targets[inst.d as usize])];
+            } else if inst.code == Code::Indexed {
+                tables.push(inst.d);
+            }
+        }
+        for table in tables {
+            for label in &mut self.program.tables[table as usize] {
+                *label = position[block_of(self.targets[*label as usize])];
+            }
+        }
+        self.functions[index].start = position[0];
+    }
+}
+
 /// The blocks that are reached from block 0, in their order.
-pub fn order(successors: &[Vec<usize>]) -> Vec<usize> {
+fn order(successors: &[Vec<usize>]) -> Vec<usize> {
     let mut ordered = Vec::with_capacity(successors.len());
     // `owner[block]` is the set that a block belongs to at the moment: a loop without its header, or the whole function.
     let mut owner = vec![0u32; successors.len()];
@@ -64,7 +158,7 @@ fn components(
     set: u32,
 ) -> Vec<Vec<usize>> {
     const NEW: u32 = u32::MAX;
-    let local: std::collections::HashMap<usize, usize> = blocks
+    let local: HashMap<usize, usize> = blocks
         .iter()
         .enumerate()
         .map(|(index, &block)| (block, index))

@@ -1,6 +1,6 @@
 //! Integer arithmetic: 9.7.1; logic and shifts: 9.7.8; `prmt`: 9.7.9.7.
 
-use super::{Class, Mode, Row, Scalar, Type, find};
+use super::{Class, Mode, Row, Scalar};
 
 /// The lower bits of a number as one of a type.
 #[inline(always)]
@@ -116,7 +116,7 @@ macro_rules! rows {
     };
 }
 
-const ROWS: &[Row] = rows! {
+pub(super) const ROWS: &[Row] = rows! {
     "add" "tt" |of, a b| of.clamp(a + b);
     "sub" "tt" |of, a b| of.clamp(a - b);
     "mul" "tt" |of, a b| of.part(a.wrapping_mul(b));
@@ -155,15 +155,6 @@ const ROWS: &[Row] = rows! {
     "atom.inc" "tt" |_, old limit| if old >= limit { 0 } else { old + 1 };
     "atom.dec" "tt" |_, old limit| if old == 0 || old > limit { limit } else { old - 1 };
 };
-
-pub fn function(
-    name: &str,
-    count: usize,
-    kind: Type,
-    mode: Mode,
-) -> Option<(&'static str, Scalar)> {
-    find(ROWS, name, count, kind, mode)
-}
 
 /// The product of a byte or half of each word, extended by its sign if its type has one.
 fn part(word: u64, index: u32, bits: u32, signed: bool) -> i128 {

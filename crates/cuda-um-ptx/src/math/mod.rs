@@ -9,9 +9,8 @@ pub mod convert;
 pub mod float;
 pub mod int;
 pub mod mma;
+mod numbers;
 mod soft;
-#[cfg(test)]
-mod tests;
 mod types;
 pub mod video;
 
@@ -100,10 +99,13 @@ pub fn function(
     if element.bits() > 64 || mode.wide && element.bits() > 32 {
         return None;
     }
-    let (operands, function) = match element.class() {
-        Class::Float(_) => float::function(name, count, element, mode)?,
-        _ => int::function(name, count, element, mode)?,
+    let rows = match element.class() {
+        Class::Float(_) => float::rows(element),
+        _ => [int::ROWS, &[]],
     };
+    let fits = |row: &&Row| row.0 == name && row.1.len() == count;
+    let (_, operands, make) = rows.into_iter().flatten().find(fits)?;
+    let function = make(element, mode);
     Some((
         operands,
         if two {
@@ -125,14 +127,3 @@ pub fn pairs(bits: u32, function: Scalar) -> Scalar {
 
 /// A row of a table: the name of an instruction, its operands, and what makes its function.
 type Row = (&'static str, &'static str, fn(Type, Mode) -> Scalar);
-
-fn find(
-    rows: &[Row],
-    name: &str,
-    count: usize,
-    kind: Type,
-    mode: Mode,
-) -> Option<(&'static str, Scalar)> {
-    let fits = |row: &&Row| row.0 == name && row.1.len() == count;
-    rows.iter().find(fits).map(|row| (row.1, row.2(kind, mode)))
-}

@@ -1,4 +1,4 @@
-//! Loads and stores: elements between registers and memory that was found.
+//! Loads, stores and copies: elements between registers and memory that was found.
 
 #![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
 #![expect(
@@ -9,10 +9,13 @@
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::At;
+use super::atomics::pointer;
 use super::block::Warp;
+use super::collective::set_of;
 use super::exec::Stop;
 use super::memory::{Kind, Located, lanes};
-use crate::program::{Access, Class, Slot};
+use crate::math::mma;
+use crate::program::{Access, Address, Class, Extra, Slot};
 
 impl At<'_, '_> {
     /// Finds and counts what a load or a store accesses; the second value is the size for each lane.
@@ -137,6 +140,80 @@ impl At<'_, '_> {
                         access.strong,
                     )
                 };
+            }
+        }
+        Ok(())
+    }
+
+    /// A read and a write of the thread. Sources: the predicate to write zeros, and how many bytes are read.
+    pub fn copy_async(&mut self, extra: &Extra, from: &Address, bytes: u64) -> Result<(), Stop> {
+        let target = self.locate(&extra.address, bytes, self.mask, true)?;
+        let counts: [u64; 32] = std::array::from_fn(|lane| match self.source(extra, 0, lane) {
+            0 => self.source(extra, 1, lane).min(bytes),
+            _ => 0,
+        });
+        let reads = set_of(lanes(self.mask).filter(|&lane| counts[lane] > 0));
+        let source = if reads == 0 {
+            None
+        } else {
+            Some(self.locate(from, bytes, reads, false)?)
+        };
+        if let Some(source) = &source {
+            self.account(source, bytes, Kind::Load)?;
+        }
+        self.account(&target, bytes, Kind::Store)?;
+        for lane in lanes(target.mask) {
+            let mut buffer = [0u8; 16];
+            if let Some(source) = source
+                .as_ref()
+                .filter(|source| source.mask >> lane & 1 != 0)
+            {
+                // SAFETY: `locate` found that many readable bytes.
+                unsafe {
+                    pointer(source, lane, bytes)
+                        .copy_to_nonoverlapping(buffer.as_mut_ptr(), counts[lane] as usize)
+                };
+            }
+            // SAFETY: `locate` found that many writable bytes.
+            unsafe {
+                pointer(&target, lane, bytes)
+                    .copy_from_nonoverlapping(buffer.as_ptr(), bytes as usize)
+            };
+        }
+        Ok(())
+    }
+
+    pub fn matrix(&mut self, extra: &Extra, transposed: bool, store: bool) -> Result<(), Stop> {
+        let slots: Vec<Slot> = extra.d.iter().flatten().chain(&extra.s).copied().collect();
+        let rows = u32::MAX >> (32 - 8 * slots.len());
+        let located = self.locate(&extra.address, 16, rows, store)?;
+        self.account(&located, 16, if store { Kind::Store } else { Kind::Load })?;
+        for (matrix, slot) in slots.iter().enumerate() {
+            let words = &mut self.warp.words[slot.index as usize];
+            for (lane, word) in words.iter_mut().enumerate() {
+                let mut value = 0;
+                for (half, (row, column)) in mma::matrix_elements(lane, transposed)
+                    .into_iter()
+                    .enumerate()
+                {
+                    let of = matrix * 8 + row;
+                    if located.mask >> of & 1 == 0 {
+                        continue;
+                    }
+                    let element = pointer(&located, of, 16)
+                        .wrapping_add(column * 2)
+                        .cast::<u16>();
+                    if store {
+                        // SAFETY: `locate` found 16 writable bytes for the row.
+                        unsafe { element.write_unaligned((*word >> (16 * half)) as u16) };
+                    } else {
+                        // SAFETY: `locate` found 16 readable bytes for the row.
+                        value |= u32::from(unsafe { element.read_unaligned() }) << (16 * half);
+                    }
+                }
+                if !store {
+                    *word = value;
+                }
             }
         }
         Ok(())

@@ -8,9 +8,47 @@ use super::At;
 use super::access::get;
 use super::exec::{Flow, Stop};
 use super::memory::{Kind, Located, lanes};
+use crate::launch::FindingKind;
+use crate::math::Scalar;
 use crate::program::{Extra, Mbarrier};
 
 impl At<'_, '_> {
+    /// 9.7.13.5 atom, of one or several elements.
+    pub fn atomics(
+        &mut self,
+        extra: &Extra,
+        function: &Scalar,
+        bytes: u64,
+        compare: bool,
+    ) -> Result<(), Stop> {
+        let count = extra.d.len();
+        let size = bytes * count as u64;
+        let located = self.locate(&extra.address, size, self.mask, true)?;
+        self.account(&located, size, Kind::Atomic)?;
+        for lane in lanes(self.mask) {
+            for element in 0..count {
+                let value = self.source(extra, element, lane);
+                let other = if compare {
+                    self.source(extra, count, lane)
+                } else {
+                    0
+                };
+                let pointer = pointer(&located, lane, size).wrapping_add(element * bytes as usize);
+                let old = if located.mask >> lane & 1 == 0 {
+                    0
+                } else if pointer.addr() as u64 & (bytes - 1) == 0 {
+                    // SAFETY: `locate` found an element there, which is aligned.
+                    unsafe { atomic(pointer, bytes, |old| function([old, value, other, 0])) }
+                } else {
+                    let text = "an atomic operation on an address that is not aligned";
+                    return self.fail(FindingKind::Misaligned, lane, text);
+                };
+                self.result(extra, element, lane, old);
+            }
+        }
+        Ok(())
+    }
+
     /// 9.7.13.15: phase (1 bit), expected arrivals (20), pending arrivals (20), and bytes that are on the way (23, signed).
     pub fn mbarrier(&mut self, extra: &Extra, op: Mbarrier) -> Result<Flow, Stop> {
         const COUNT: u64 = (1 << 20) - 1;
@@ -110,7 +148,7 @@ pub(crate) fn pointer(located: &Located, lane: usize, size: u64) -> *mut u8 {
 ///
 /// # Safety
 /// There is an element of that many bytes, aligned.
-pub(crate) unsafe fn atomic(pointer: *mut u8, bytes: u64, new: impl Fn(u64) -> u64) -> u64 {
+unsafe fn atomic(pointer: *mut u8, bytes: u64, new: impl Fn(u64) -> u64) -> u64 {
     macro_rules! update {
         ($type:ty, $bits:ty) => {{
             // SAFETY: the caller's promise.

@@ -1,17 +1,14 @@
 //! Instructions with effects beyond the registers of one lane: atomics, shuffles, votes, barriers, matrices, clocks.
 
-#![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
-
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::At;
 use super::access::{get, set};
-use super::atomics::{atomic, pointer};
 use super::block::Warp;
 use super::exec::{Flow, Stop};
 use super::fragments::{Fragment, Saved, State};
-use super::memory::{Kind, lanes};
+use super::memory::lanes;
 use crate::launch::FindingKind;
 use crate::math::{Scalar, Type, mma};
 use crate::program::{Clock, Extra, Inst, Op, Reduce, Shuffle, Slot, System, Vote};
@@ -48,7 +45,7 @@ fn longs(warp: &Warp, slots: &[Slot]) -> Vec<[u64; 32]> {
         .collect()
 }
 
-fn set_of(lanes: impl Iterator<Item = usize>) -> u32 {
+pub(crate) fn set_of(lanes: impl Iterator<Item = usize>) -> u32 {
     lanes.fold(0, |all, lane| all | 1 << lane)
 }
 
@@ -192,36 +189,7 @@ impl At<'_, '_> {
                 ref function,
                 bytes,
                 compare,
-            } => {
-                let count = extra.d.len();
-                let size = bytes * count as u64;
-                let located = self.locate(&extra.address, size, mask, true)?;
-                self.account(&located, size, Kind::Atomic)?;
-                for lane in lanes(mask) {
-                    for element in 0..count {
-                        let value = self.source(extra, element, lane);
-                        let other = if compare {
-                            self.source(extra, count, lane)
-                        } else {
-                            0
-                        };
-                        let pointer =
-                            pointer(&located, lane, size).wrapping_add(element * bytes as usize);
-                        let old = if located.mask >> lane & 1 == 0 {
-                            0
-                        } else if pointer.addr() as u64 & (bytes - 1) == 0 {
-                            // SAFETY: `locate` found an element there, which is aligned.
-                            unsafe {
-                                atomic(pointer, bytes, |old| function([old, value, other, 0]))
-                            }
-                        } else {
-                            let text = "an atomic operation on an address that is not aligned";
-                            return self.fail(FindingKind::Misaligned, lane, text);
-                        };
-                        self.result(extra, element, lane, old);
-                    }
-                }
-            }
+            } => self.atomics(extra, function, bytes, compare)?,
             &Op::Shuffle(mode) => self.shuffle(extra, mode)?,
             &Op::Vote(mode) => {
                 for mask in groups {
@@ -461,85 +429,6 @@ impl At<'_, '_> {
             fragment.state = State::Barrier { id, phase, reduce };
         }
         Ok(Flow::Wait)
-    }
-
-    /// A read and a write of the thread. Sources: the predicate to write zeros, and how many bytes are read.
-    fn copy_async(
-        &mut self,
-        extra: &Extra,
-        from: &crate::program::Address,
-        bytes: u64,
-    ) -> Result<(), Stop> {
-        let target = self.locate(&extra.address, bytes, self.mask, true)?;
-        let counts: [u64; 32] = std::array::from_fn(|lane| match self.source(extra, 0, lane) {
-            0 => self.source(extra, 1, lane).min(bytes),
-            _ => 0,
-        });
-        let reads = set_of(lanes(self.mask).filter(|&lane| counts[lane] > 0));
-        let source = if reads == 0 {
-            None
-        } else {
-            Some(self.locate(from, bytes, reads, false)?)
-        };
-        if let Some(source) = &source {
-            self.account(source, bytes, Kind::Load)?;
-        }
-        self.account(&target, bytes, Kind::Store)?;
-        for lane in lanes(target.mask) {
-            let mut buffer = [0u8; 16];
-            if let Some(source) = source
-                .as_ref()
-                .filter(|source| source.mask >> lane & 1 != 0)
-            {
-                // SAFETY: `locate` found that many readable bytes.
-                unsafe {
-                    pointer(source, lane, bytes)
-                        .copy_to_nonoverlapping(buffer.as_mut_ptr(), counts[lane] as usize)
-                };
-            }
-            // SAFETY: `locate` found that many writable bytes.
-            unsafe {
-                pointer(&target, lane, bytes)
-                    .copy_from_nonoverlapping(buffer.as_ptr(), bytes as usize)
-            };
-        }
-        Ok(())
-    }
-
-    fn matrix(&mut self, extra: &Extra, transposed: bool, store: bool) -> Result<(), Stop> {
-        let slots: Vec<Slot> = extra.d.iter().flatten().chain(&extra.s).copied().collect();
-        let rows = u32::MAX >> (32 - 8 * slots.len());
-        let located = self.locate(&extra.address, 16, rows, store)?;
-        self.account(&located, 16, if store { Kind::Store } else { Kind::Load })?;
-        for (matrix, slot) in slots.iter().enumerate() {
-            let words = &mut self.warp.words[slot.index as usize];
-            for (lane, word) in words.iter_mut().enumerate() {
-                let mut value = 0;
-                for (half, (row, column)) in mma::matrix_elements(lane, transposed)
-                    .into_iter()
-                    .enumerate()
-                {
-                    let of = matrix * 8 + row;
-                    if located.mask >> of & 1 == 0 {
-                        continue;
-                    }
-                    let element = pointer(&located, of, 16)
-                        .wrapping_add(column * 2)
-                        .cast::<u16>();
-                    if store {
-                        // SAFETY: `locate` found 16 writable bytes for the row.
-                        unsafe { element.write_unaligned((*word >> (16 * half)) as u16) };
-                    } else {
-                        // SAFETY: `locate` found 16 readable bytes for the row.
-                        value |= u32::from(unsafe { element.read_unaligned() }) << (16 * half);
-                    }
-                }
-                if !store {
-                    *word = value;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Registers and local memory as they were before a call, but for what it returns.

@@ -10,6 +10,7 @@ mod exec;
 mod fragments;
 mod memory;
 mod print;
+mod regions;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use crate::program::{Class, Constant, Program, Special};
 use block::{Block, Common, Warp};
 pub(crate) use codes::Code;
 use exec::Stop;
-use memory::Cache;
+use regions::Cache;
 
 /// Instructions of a warp until it gives way to the next one.
 const TURN: u64 = 4096;
@@ -34,7 +35,7 @@ pub(crate) struct Grid<'a> {
     program: &'a Program,
     launch: &'a Launch<'a>,
     memory: &'a dyn Memory,
-    regions: memory::Regions,
+    regions: regions::Regions,
     checker: Option<check::GlobalRaces>,
     /// Registers as every warp begins with them.
     words: Vec<[u32; 32]>,
@@ -326,7 +327,7 @@ impl<'a> Grid<'a> {
             program,
             launch,
             memory,
-            regions: memory::Regions::default(),
+            regions: regions::Regions::default(),
             checker: launch.checks.races.then(|| check::GlobalRaces::new(blocks)),
             words: vec![[0; 32]; program.words],
             longs: vec![[0; 32]; program.longs],

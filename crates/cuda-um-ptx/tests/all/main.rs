@@ -1,9 +1,15 @@
-//! Small programs for each group of instructions, all PTX of this repository, wrong kernels, and changed texts.
+//! Small programs for each group of instructions, all PTX of this repository, wrong kernels, changed texts, and `math` and whole programs beside other
+//! implementations and a GPU.
 
+mod answers;
 mod files;
+mod foreign;
+#[path = "../generated/mod.rs"]
+mod generated;
 mod instructions;
 mod kernels;
 mod machine;
+mod math;
 mod mutants;
 mod parser;
 mod support;

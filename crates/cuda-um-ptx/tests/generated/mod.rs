@@ -4,8 +4,6 @@
 //! A program has one entry `main(input, output)`; it reads `input`, and writes `words` words of `output` for each thread, and sums of
 //! all threads behind them.
 
-#![allow(dead_code, reason = "each user needs a part")]
-
 mod forms;
 mod matrix;
 mod mixed;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::bytes;
 use super::core::Core;
-use super::graph::Memset;
 use super::link::{By, processor};
 use super::managed::{HOST, Processor, SYSTEM, Spread};
 use super::memory::{Memory, Span};
@@ -145,8 +144,8 @@ impl Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Set {
     pub(super) to: Span,
-    value: u32,
-    width: usize,
+    pub(super) value: u32,
+    pub(super) width: usize,
 }
 
 impl Set {
@@ -184,20 +183,6 @@ impl Set {
         }
         core.state.lock().memory.end_use(number);
         start + cost
-    }
-}
-
-impl Set {
-    /// What a program would give for it.
-    pub(super) fn params(self) -> Memset {
-        Memset {
-            to: self.to.address,
-            pitch: 0,
-            value: self.value,
-            element: self.width as u32,
-            width: self.to.bytes / self.width,
-            height: 1,
-        }
     }
 
     /// Runs the write of one value that the host polls, as the host does with an atomic.

@@ -1,7 +1,7 @@
 //! Functions of the driver for memory that differ from the runtime's: no allocation of 0 bytes, and a function for each direction of a copy.
 
+use super::copy_params::{driver_copy_2d, driver_copy_3d};
 use super::guard::{Outcome, entry_points};
-use super::node_params::{driver_copy_2d, driver_copy_3d};
 use super::pointer::Out;
 use super::{memory, transfer};
 use crate::engine::Code;

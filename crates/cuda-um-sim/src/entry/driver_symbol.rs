@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::guard::{Entry, find};
 use super::{
     driver, driver_context, driver_error, driver_graph, driver_memory, driver_pointer, driver_twin,
-    library, linker,
+    has_edges, library, linker,
 };
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
@@ -51,22 +51,11 @@ pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
     find(DRIVER, slot, name).unwrap_or(std::ptr::null())
 }
 
-/// Functions of which the headers before CUDA 13 mean the first version.
-const FIRST: [&str; 9] = [
-    "cuMemPrefetchAsync",
-    "cuMemAdvise",
-    "cuGraphAddNode",
-    "cuGraphGetEdges",
-    "cuGraphNodeGetDependencies",
-    "cuGraphNodeGetDependentNodes",
-    "cuGraphAddDependencies",
-    "cuGraphRemoveDependencies",
-    "cuStreamUpdateCaptureDependencies",
-];
-
 /// The function that the headers of this version mean by a name; null if there is none.
 pub(super) fn latest_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
-    let first = FIRST.contains(&name);
+    // The headers before CUDA 13 mean the first version.
+    let first = matches!(name, "cuMemPrefetchAsync" | "cuMemAdvise")
+        || name.strip_prefix("cu").is_some_and(has_edges);
     let is_13 = machine.cuda >= CudaVersion::V13_0;
     let latest = match name {
         "cuStreamGetCaptureInfo" if is_13 => {

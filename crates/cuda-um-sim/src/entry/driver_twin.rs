@@ -54,32 +54,32 @@ driver_twins! {
     fn cuGraphExecEventWaitNodeSetEvent(exec: usize, node: usize, event: usize) = graph_node::cudaGraphExecEventWaitNodeSetEvent;
     fn cuGraphExecEventRecordNodeSetEvent(exec: usize, node: usize, event: usize) = graph_node::cudaGraphExecEventRecordNodeSetEvent;
     fn cuGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) = graph_node::cudaGraphExecChildGraphNodeSetParams;
-    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphGetNodes;
-    fn cuGraphGetRootNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphGetRootNodes;
-    fn cuGraphNodeGetType(node: usize, kind: Out<u32>) = graph_node::cudaGraphNodeGetType;
-    fn cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) = graph_node::cudaGraphGetEdges;
+    fn cuGraphGetNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph_edges::cudaGraphGetNodes;
+    fn cuGraphGetRootNodes(graph: usize, nodes: Out<usize>, count: Out<usize>) = graph_edges::cudaGraphGetRootNodes;
+    fn cuGraphNodeGetType(node: usize, kind: Out<u32>) = graph_edges::cudaGraphNodeGetType;
+    fn cuGraphGetEdges(graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) = graph_edges::cudaGraphGetEdges;
     fn cuGraphGetEdges_v2(graph: usize, from: Out<usize>, to: Out<usize>, data: Out<u64>, count: Out<usize>)
-        = graph_node::cudaGraphGetEdges_v2;
-    fn cuGraphNodeGetDependencies(node: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphNodeGetDependencies;
+        = graph_edges::cudaGraphGetEdges_v2;
+    fn cuGraphNodeGetDependencies(node: usize, nodes: Out<usize>, count: Out<usize>) = graph_edges::cudaGraphNodeGetDependencies;
     fn cuGraphNodeGetDependencies_v2(node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>)
-        = graph_node::cudaGraphNodeGetDependencies_v2;
-    fn cuGraphNodeGetDependentNodes(node: usize, nodes: Out<usize>, count: Out<usize>) = graph_node::cudaGraphNodeGetDependentNodes;
+        = graph_edges::cudaGraphNodeGetDependencies_v2;
+    fn cuGraphNodeGetDependentNodes(node: usize, nodes: Out<usize>, count: Out<usize>) = graph_edges::cudaGraphNodeGetDependentNodes;
     fn cuGraphNodeGetDependentNodes_v2(node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>)
-        = graph_node::cudaGraphNodeGetDependentNodes_v2;
-    fn cuGraphAddDependencies(graph: usize, from: Array<usize>, to: Array<usize>, count: usize) = graph_node::cudaGraphAddDependencies;
+        = graph_edges::cudaGraphNodeGetDependentNodes_v2;
+    fn cuGraphAddDependencies(graph: usize, from: Array<usize>, to: Array<usize>, count: usize) = graph_edges::cudaGraphAddDependencies;
     fn cuGraphAddDependencies_v2(graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize)
-        = graph_node::cudaGraphAddDependencies_v2;
+        = graph_edges::cudaGraphAddDependencies_v2;
     fn cuGraphRemoveDependencies(graph: usize, from: Array<usize>, to: Array<usize>, count: usize)
-        = graph_node::cudaGraphRemoveDependencies;
+        = graph_edges::cudaGraphRemoveDependencies;
     fn cuGraphRemoveDependencies_v2(graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize)
-        = graph_node::cudaGraphRemoveDependencies_v2;
-    fn cuGraphDestroyNode(node: usize) = graph_node::cudaGraphDestroyNode;
-    fn cuGraphClone(copy: Out<usize>, graph: usize) = graph_node::cudaGraphClone;
-    fn cuGraphNodeFindInClone(found: Out<usize>, node: usize, copy: usize) = graph_node::cudaGraphNodeFindInClone;
-    fn cuGraphDebugDotPrint(graph: usize, path: Text, flags: u32) = graph_node::cudaGraphDebugDotPrint;
-    fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) = graph_node::cudaDeviceGetGraphMemAttribute;
-    fn cuDeviceSetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) = graph_node::cudaDeviceSetGraphMemAttribute;
-    fn cuDeviceGraphMemTrim(device: i32) = graph_node::cudaDeviceGraphMemTrim;
+        = graph_edges::cudaGraphRemoveDependencies_v2;
+    fn cuGraphDestroyNode(node: usize) = graph_edges::cudaGraphDestroyNode;
+    fn cuGraphClone(copy: Out<usize>, graph: usize) = graph_edges::cudaGraphClone;
+    fn cuGraphNodeFindInClone(found: Out<usize>, node: usize, copy: usize) = graph_edges::cudaGraphNodeFindInClone;
+    fn cuGraphDebugDotPrint(graph: usize, path: Text, flags: u32) = graph_edges::cudaGraphDebugDotPrint;
+    fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) = graph::cudaDeviceGetGraphMemAttribute;
+    fn cuDeviceSetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) = graph::cudaDeviceSetGraphMemAttribute;
+    fn cuDeviceGraphMemTrim(device: i32) = graph::cudaDeviceGraphMemTrim;
     fn cuUserObjectCreate(object: Out<usize>, data: UserData, destroy: HostFunction, count: u32, flags: u32) = user_object::cudaUserObjectCreate;
     fn cuUserObjectRetain(object: usize, count: u32) = user_object::cudaUserObjectRetain;
     fn cuUserObjectRelease(object: usize, count: u32) = user_object::cudaUserObjectRelease;

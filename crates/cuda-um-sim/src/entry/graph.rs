@@ -171,4 +171,32 @@ entry_points! { Runtime;
         })?;
         outcome
     }
+
+    // Memory that graphs allocate is used until a trim after its end, and nothing beyond it is reserved.
+    fn cudaDeviceGetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
+        let state = core.state.lock();
+        let device = state.devices.ordinal(device)?;
+        if attribute > 3 {
+            return Err(Code::INVALID_VALUE);
+        }
+        value.put(state.graphs.memory_bytes(device, attribute % 2 == 1) as u64)
+    }
+
+    fn cudaDeviceSetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
+        let mut state = core.state.lock();
+        let device = state.devices.ordinal(device)?;
+        // Only the most bytes so far can be set, to 0.
+        if !matches!(attribute, 1 | 3) || value.get()? != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        state.graphs.reset_memory_high(device);
+        Ok(())
+    }
+
+    fn cudaDeviceGraphMemTrim(core, device: i32) {
+        let mut state = core.state.lock();
+        let device = state.devices.ordinal(device)?;
+        state.graphs.trim_memory(device);
+        Ok(())
+    }
 }

@@ -1,4 +1,4 @@
-//! Graphs node by node.
+//! The nodes of graphs: they are added, and get parameters.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::guard::{Outcome, with_state};
 use super::node_params::{
     ALLOCATE, Api, CONDITIONAL, COPY, HOST, KERNEL, SET, read, write, write_pointer,
 };
-use super::pointer::{Array, Out, Text};
+use super::pointer::{Array, Out};
 use crate::engine::{Code, ConditionKind, Core, Direction, NodeParams, Pitched};
 
 /// Where a node is added: the graph, and the nodes that it comes after.
@@ -126,48 +126,6 @@ fn word(core: &Arc<Core>, node: usize, kind: u32) -> Result<usize, Code> {
         ) if found == kind => Ok(word),
         _ => Err(Code::INVALID_VALUE),
     }
-}
-
-/// Writes a list: without an array its length, otherwise as much as there is room for. Places beyond its end are null.
-fn list(found: &[usize], nodes: Out<usize>, count: Out<usize>) -> Outcome {
-    if nodes.is_null() {
-        return count.put(found.len());
-    }
-    let room = count.get()?;
-    let mut padded = found.iter().copied().chain(std::iter::repeat(0));
-    (0..room).try_for_each(|index| nodes.put_at(index, padded.next().unwrap_or(0)))?;
-    count.put(room.min(found.len()))
-}
-
-/// Writes edges in the same way. No edge has data.
-fn edges(
-    (first, second): (Out<usize>, Out<usize>),
-    data: Out<u64>,
-    count: Out<usize>,
-    found: &[(usize, usize)],
-) -> Outcome {
-    let (from, to): (Vec<_>, Vec<_>) = found.iter().copied().unzip();
-    if !first.is_null() && !data.is_null() {
-        (0..count.get()?).try_for_each(|index| data.put_at(index, 0))?;
-    }
-    let room = if first.is_null() { 0 } else { count.get()? };
-    list(&from, first, count)?;
-    if first.is_null() || second.is_null() {
-        return Ok(());
-    }
-    count.put(room)?;
-    list(&to, second, count)
-}
-
-fn connect(
-    core: &Arc<Core>,
-    graph: usize,
-    (from, to, count): (Array<usize>, Array<usize>, usize),
-    adds: bool,
-) -> Outcome {
-    let edges = from.to_vec(count)?.into_iter().zip(to.to_vec(count)?);
-    let edges: Vec<_> = edges.collect();
-    core.state.lock().graphs.connect(graph, &edges, adds)
 }
 
 /// A copy of one row.
@@ -301,125 +259,8 @@ node_functions! { Runtime Runtime;
         handle.put(core.state.lock().graphs.create_condition(graph, default)?)
     }
 
-    fn cudaGraphGetNodes(core, graph: usize, nodes: Out<usize>, count: Out<usize>) {
-        let found = core.state.lock().graphs.nodes(graph)?;
-        list(&found, nodes, count)
-    }
-
-    fn cudaGraphGetRootNodes(core, graph: usize, nodes: Out<usize>, count: Out<usize>) {
-        let graphs = &core.state.lock().graphs;
-        let is_root = |node: &usize| graphs.dependencies(*node).is_ok_and(|before| before.is_empty());
-        let found: Vec<_> = graphs.nodes(graph)?.into_iter().filter(is_root).collect();
-        list(&found, nodes, count)
-    }
-
-    fn cudaGraphNodeGetType(core, node: usize, kind: Out<u32>) { kind.put(core.state.lock().graphs.kind_of(node)?) }
-
-    fn cudaGraphGetEdges_v2 as "cudaGraphGetEdges" (
-        core, graph: usize, from: Out<usize>, to: Out<usize>, data: Out<u64>, count: Out<usize>,
-    ) {
-        let found = core.state.lock().graphs.edges(graph)?;
-        edges((from, to), data, count, &found)
-    }
-
-    fn cudaGraphNodeGetDependencies_v2 as "cudaGraphNodeGetDependencies" (
-        core, node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>,
-    ) {
-        let found = core.state.lock().graphs.dependencies(node)?;
-        edges((nodes, nodes), data, count, &found.into_iter().map(|before| (before, before)).collect::<Vec<_>>())
-    }
-
-    fn cudaGraphNodeGetDependentNodes_v2 as "cudaGraphNodeGetDependentNodes" (
-        core, node: usize, nodes: Out<usize>, data: Out<u64>, count: Out<usize>,
-    ) {
-        let graphs = &core.state.lock().graphs;
-        let all = graphs.edges(graphs.graph_of(node)?)?.into_iter();
-        let found = all.filter(|(from, _)| *from == node).map(|(_, to)| (to, to));
-        edges((nodes, nodes), data, count, &found.collect::<Vec<_>>())
-    }
-
-    fn cudaGraphAddDependencies_v2 as "cudaGraphAddDependencies" (
-        core, graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize,
-    ) {
-        let _ = data;
-        connect(core, graph, (from, to, count), true)
-    }
-
-    fn cudaGraphRemoveDependencies_v2 as "cudaGraphRemoveDependencies" (
-        core, graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize,
-    ) {
-        let _ = data;
-        connect(core, graph, (from, to, count), false)
-    }
-
-    // Before CUDA 13 the plain names have no data of edges.
-    fn cudaGraphGetEdges(core, graph: usize, from: Out<usize>, to: Out<usize>, count: Out<usize>) {
-        bodies::cudaGraphGetEdges_v2(core, graph, from, to, Out::NULL, count)
-    }
-
-    fn cudaGraphNodeGetDependencies(core, node: usize, nodes: Out<usize>, count: Out<usize>) {
-        bodies::cudaGraphNodeGetDependencies_v2(core, node, nodes, Out::NULL, count)
-    }
-
-    fn cudaGraphNodeGetDependentNodes(core, node: usize, nodes: Out<usize>, count: Out<usize>) {
-        bodies::cudaGraphNodeGetDependentNodes_v2(core, node, nodes, Out::NULL, count)
-    }
-
-    fn cudaGraphAddDependencies(core, graph: usize, from: Array<usize>, to: Array<usize>, count: usize) {
-        connect(core, graph, (from, to, count), true)
-    }
-
-    fn cudaGraphRemoveDependencies(core, graph: usize, from: Array<usize>, to: Array<usize>, count: usize) {
-        connect(core, graph, (from, to, count), false)
-    }
-
+    // Before CUDA 13 the plain name has no data of edges.
     fn cudaGraphAddNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, params: Out<u8>) {
         add_any(core, node, (graph, after, count), params, Api::Runtime)
-    }
-
-    fn cudaGraphDestroyNode(core, node: usize) { core.state.lock().destroy_node(node) }
-
-    fn cudaGraphClone(core, copy: Out<usize>, graph: usize) { copy.put(core.state.lock().graphs.copy_graph(graph)?) }
-
-    fn cudaGraphNodeFindInClone(core, found: Out<usize>, node: usize, copy: usize) {
-        found.put(core.state.lock().graphs.find_in_copy(node, copy)?)
-    }
-
-    // The nodes and the edges, without their parameters.
-    fn cudaGraphDebugDotPrint(core, graph: usize, path: Text, flags: u32) {
-        let _ = flags;
-        let (nodes, edges) = with_state(core, |state, _| Ok((state.graphs.nodes(graph)?, state.graphs.edges(graph)?)))?;
-        let nodes = nodes.into_iter().map(|node| format!("  \"{node:#x}\";\n"));
-        let edges = edges.into_iter().map(|(from, to)| format!("  \"{from:#x}\" -> \"{to:#x}\";\n"));
-        let text = format!("digraph dot {{\n{}}}\n", nodes.chain(edges).collect::<String>());
-        std::fs::write(path.path()?, text).map_err(|_| Code::INVALID_VALUE)
-    }
-
-    // Memory that graphs allocate is used until a trim after its end, and nothing beyond it is reserved.
-    fn cudaDeviceGetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
-        let state = core.state.lock();
-        let device = state.devices.ordinal(device)?;
-        if attribute > 3 {
-            return Err(Code::INVALID_VALUE);
-        }
-        value.put(state.graphs.memory_bytes(device, attribute % 2 == 1) as u64)
-    }
-
-    fn cudaDeviceSetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
-        let mut state = core.state.lock();
-        let device = state.devices.ordinal(device)?;
-        // Only the most bytes so far can be set, to 0.
-        if !matches!(attribute, 1 | 3) || value.get()? != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        state.graphs.reset_memory_high(device);
-        Ok(())
-    }
-
-    fn cudaDeviceGraphMemTrim(core, device: i32) {
-        let mut state = core.state.lock();
-        let device = state.devices.ordinal(device)?;
-        state.graphs.trim_memory(device);
-        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, non_snake_case)]
 
 mod client;
+mod copy_params;
 mod cupti;
 mod device;
 mod driver;
@@ -16,6 +17,7 @@ mod driver_twin;
 mod error;
 mod event;
 mod graph;
+mod graph_edges;
 mod graph_node;
 mod guard;
 mod in_call;
@@ -57,6 +59,7 @@ const RUNTIME: &[&[Entry]] = &[
     stream::ENTRIES,
     event::ENTRIES,
     graph::ENTRIES,
+    graph_edges::ENTRIES,
     graph_node::ENTRIES,
     user_object::ENTRIES,
     pool::ENTRIES,
@@ -78,22 +81,27 @@ pub(crate) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
         .unwrap_or_else(|| driver_symbol::driver_symbol(slot, machine, name))
 }
 
-/// Functions that have an argument for the data of edges from CUDA 13 on, and under the name `_v2` before.
-const EDGES: [&str; 7] = [
-    "cudaGraphAddNode",
-    "cudaGraphGetEdges",
-    "cudaGraphNodeGetDependencies",
-    "cudaGraphNodeGetDependentNodes",
-    "cudaGraphAddDependencies",
-    "cudaGraphRemoveDependencies",
-    "cudaStreamUpdateCaptureDependencies",
-];
+/// Whether a function has an argument for the data of edges from CUDA 13 on, and under the name `_v2` before. The name is without the prefix of
+/// its library.
+fn has_edges(name: &str) -> bool {
+    matches!(
+        name,
+        "GraphAddNode"
+            | "GraphGetEdges"
+            | "GraphNodeGetDependencies"
+            | "GraphNodeGetDependentNodes"
+            | "GraphAddDependencies"
+            | "GraphRemoveDependencies"
+            | "StreamUpdateCaptureDependencies"
+    )
+}
 
 /// A symbol of the simulated runtime library; null if that version does not have it.
 pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {
     use CudaVersion::{V12_2, V12_9, V13_0, V13_4};
     let from = |version: CudaVersion| cuda >= version;
-    let has_edges = EDGES.contains(&name.strip_suffix("_v2").unwrap_or(name));
+    let plain = name.strip_suffix("_v2").unwrap_or(name);
+    let has_edges = plain.strip_prefix("cuda").is_some_and(has_edges);
     let present = match name {
         "cudaMemPrefetchAsync_v2" | "cudaMemAdvise_v2" => from(V12_2) && !from(V13_0),
         "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {

@@ -1,11 +1,12 @@
 //! The structs that describe a node of a graph. Those of the runtime and of the driver differ in how they name a kernel, and in copies.
 
+use super::copy_params::{copy_3d, driver_copy_3d, write_3d, write_driver_3d};
 use super::driver;
 use super::guard::with_state;
 use super::pointer::{Arguments, Array, HostFunction, Out, Packed, UserData};
 use super::pool::{AccessDescription, PoolProps};
 use super::registered;
-use crate::engine::{Code, Core, Direction, NodeParams, Parameter, Pitched, Plane};
+use crate::engine::{Code, Core, NodeParams, Parameter};
 use std::sync::Arc;
 
 /// Whose structs they are.
@@ -61,194 +62,6 @@ struct Allocate {
     count: usize,
     bytes: usize,
     pointer: usize,
-}
-
-/// A side of `cudaMemcpy3DParms`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Side {
-    array: usize,
-    position: [usize; 3],
-    address: usize,
-    pitch: usize,
-    width: usize,
-    height: usize,
-}
-
-/// `cudaMemcpy3DParms`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Copy3D {
-    from: Side,
-    to: Side,
-    extent: [usize; 3],
-    direction: u32,
-}
-
-/// A side of `CUDA_MEMCPY3D`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DriverSide {
-    position: [usize; 3],
-    level: usize,
-    memory: u32,
-    host: usize,
-    device: usize,
-    array: usize,
-    reserved: usize,
-    pitch: usize,
-    height: usize,
-}
-
-/// `CUDA_MEMCPY3D`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DriverCopy3D {
-    from: DriverSide,
-    to: DriverSide,
-    extent: [usize; 3],
-}
-
-/// A side of `CUDA_MEMCPY2D`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DriverSide2D {
-    position: [usize; 2],
-    memory: u32,
-    host: usize,
-    device: usize,
-    array: usize,
-    pitch: usize,
-}
-
-/// `CUDA_MEMCPY2D`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DriverCopy2D {
-    from: DriverSide2D,
-    to: DriverSide2D,
-    extent: [usize; 2],
-}
-
-/// `CU_MEMORYTYPE_HOST`, `CU_MEMORYTYPE_DEVICE` and `CU_MEMORYTYPE_UNIFIED`.
-const ON_HOST: u32 = 1;
-const ON_DEVICE: u32 = 2;
-const UNIFIED: u32 = 4;
-
-/// Arrays are not simulated.
-fn plane(
-    (address, array): (usize, usize),
-    [x, y, z]: [usize; 3],
-    (pitch, height): (usize, usize),
-) -> Result<Plane, Code> {
-    if array != 0 {
-        return Err(Code::NOT_SUPPORTED);
-    }
-    Ok(Plane {
-        address: address + x + pitch * (y + z * height),
-        pitch,
-        height,
-    })
-}
-
-impl Side {
-    fn plane(self) -> Result<Plane, Code> {
-        let place = (self.address, self.array);
-        plane(place, self.position, (self.pitch, self.height))
-    }
-
-    fn of(plane: Plane) -> Side {
-        Side {
-            array: 0,
-            position: [0; 3],
-            address: plane.address,
-            pitch: plane.pitch,
-            width: plane.pitch,
-            height: plane.height,
-        }
-    }
-}
-
-impl DriverSide {
-    fn plane(self) -> Result<Plane, Code> {
-        let address = match self.memory {
-            ON_HOST => (self.host, 0),
-            ON_DEVICE | UNIFIED => (self.device, 0),
-            _ => (0, self.array.max(1)),
-        };
-        plane(address, self.position, (self.pitch, self.height))
-    }
-
-    fn of(plane: Plane, memory: u32) -> DriverSide {
-        DriverSide {
-            position: [0; 3],
-            level: 0,
-            memory,
-            host: if memory == ON_HOST { plane.address } else { 0 },
-            device: if memory == ON_HOST { 0 } else { plane.address },
-            array: 0,
-            reserved: 0,
-            pitch: plane.pitch,
-            height: plane.height,
-        }
-    }
-}
-
-impl From<DriverSide2D> for DriverSide {
-    fn from(side: DriverSide2D) -> DriverSide {
-        let [x, y] = side.position;
-        DriverSide {
-            position: [x, y, 0],
-            level: 0,
-            memory: side.memory,
-            host: side.host,
-            device: side.device,
-            array: side.array,
-            reserved: 0,
-            pitch: side.pitch,
-            height: 0,
-        }
-    }
-}
-
-/// The copy of `cudaMemcpy3DParms`.
-pub(super) fn copy_3d(params: Out<u8>) -> Result<Pitched, Code> {
-    let copy = params.cast::<Copy3D>().get()?;
-    Ok(Pitched {
-        to: copy.to.plane()?,
-        from: copy.from.plane()?,
-        extent: copy.extent,
-        direction: Direction::from_raw(copy.direction)?,
-    })
-}
-
-fn driver_copy(copy: DriverCopy3D) -> Result<Pitched, Code> {
-    let direction = match (copy.from.memory, copy.to.memory) {
-        (ON_HOST, ON_HOST) => Direction::HostToHost,
-        (ON_HOST, ON_DEVICE) => Direction::HostToDevice,
-        (ON_DEVICE, ON_HOST) => Direction::DeviceToHost,
-        (ON_DEVICE, ON_DEVICE) => Direction::DeviceToDevice,
-        _ => Direction::Default,
-    };
-    Ok(Pitched {
-        to: copy.to.plane()?,
-        from: copy.from.plane()?,
-        extent: copy.extent,
-        direction,
-    })
-}
-
-/// The copy of `CUDA_MEMCPY3D`.
-pub(super) fn driver_copy_3d(params: Out<u8>) -> Result<Pitched, Code> {
-    driver_copy(params.cast::<DriverCopy3D>().get()?)
-}
-
-/// The copy of `CUDA_MEMCPY2D`.
-pub(super) fn driver_copy_2d(params: Out<u8>) -> Result<Pitched, Code> {
-    let DriverCopy2D { from, to, extent } = params.cast::<DriverCopy2D>().get()?;
-    let (from, to) = (from.into(), to.into());
-    let extent = [extent[0], extent[1], 1];
-    driver_copy(DriverCopy3D { from, to, extent })
 }
 
 fn kernel(core: &Arc<Core>, params: Out<u8>, api: Api) -> Result<NodeParams, Code> {
@@ -373,26 +186,10 @@ pub(super) fn write(
                 }),
             }
         }
-        NodeParams::Copy(copy) if api == Api::Runtime => params.cast().put(Copy3D {
-            from: Side::of(copy.from),
-            to: Side::of(copy.to),
-            extent: copy.extent,
-            direction: copy.direction as u32,
-        }),
-        NodeParams::Copy(copy) => {
-            let (from, to) = match copy.direction {
-                Direction::HostToHost => (ON_HOST, ON_HOST),
-                Direction::HostToDevice => (ON_HOST, ON_DEVICE),
-                Direction::DeviceToHost => (ON_DEVICE, ON_HOST),
-                Direction::DeviceToDevice => (ON_DEVICE, ON_DEVICE),
-                Direction::Default => (UNIFIED, UNIFIED),
-            };
-            params.cast().put(DriverCopy3D {
-                from: DriverSide::of(copy.from, from),
-                to: DriverSide::of(copy.to, to),
-                extent: copy.extent,
-            })
-        }
+        NodeParams::Copy(copy) => match api {
+            Api::Runtime => write_3d(params, copy),
+            Api::Driver => write_driver_3d(params, copy),
+        },
         NodeParams::Set(set) => params.cast().put(set),
         NodeParams::Host(work) => params.cast().put(work.given),
         NodeParams::Allocate {

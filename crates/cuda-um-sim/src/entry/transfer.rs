@@ -1,7 +1,7 @@
 //! Copies and memset.
 
+use super::copy_params::copy_3d;
 use super::guard::{entry_points, with_state, with_work_stream};
-use super::node_params::copy_3d;
 use super::pointer::{Array, Out};
 use crate::engine::{Code, Core, Direction, NodeParams, Pitched, Plane};
 use std::sync::Arc;

@@ -78,6 +78,38 @@ fn memset_of_managed_memory_faults_like_a_kernel() {
     );
 }
 
+/// `cudaMemcpy3DParms` of a copy between memory with two rows a layer, each with its pitch.
+pub(crate) fn copy_3d(
+    from: (usize, usize),
+    to: (usize, usize),
+    extent: [usize; 3],
+    direction: usize,
+) -> Vec<usize> {
+    let side = |(address, pitch)| [0, 0, 0, 0, address, pitch, pitch, 2];
+    [&side(from)[..], &side(to), &extent, &[direction]].concat()
+}
+
+#[test]
+fn rows_are_copied_and_set_by_their_pitch() {
+    let cuda = h200();
+    let (mut base, mut pitch) = (std::ptr::null_mut::<u8>(), 0);
+    done!(cuda, cudaMallocPitch(&mut base => *mut *mut u8, &mut pitch => *mut usize, 3 => usize, 2 => usize));
+    assert_eq!(pitch, 512);
+    let (from, mut to) = ([1u8, 2, 3, 9, 4, 5, 6, 9], [0u8; 6]);
+    let copy_in = |from_pitch: usize| {
+        driver!(cuda, cudaMemcpy2D(
+            base => *mut u8, 512 => usize, from.as_ptr() => *const u8, from_pitch => usize, 3 => usize, 2 => usize, 1 => u32
+        ))
+    };
+    assert_eq!([copy_in(2), copy_in(4)], [12, 0]);
+    done!(cuda, cudaMemset2D(base => *mut u8, 512 => usize, 7 => i32, 1 => usize, 2 => usize));
+    done!(cuda, cudaMemcpy2D(
+        to.as_mut_ptr() => *mut u8, 3 => usize, base => *const u8, 512 => usize, 3 => usize, 2 => usize, 2 => u32
+    ));
+    assert_eq!(to, [7, 2, 3, 7, 5, 6]);
+    cuda.free(base);
+}
+
 #[test]
 fn rows_and_layers_are_copied() {
     let cuda = h200();
@@ -91,27 +123,14 @@ fn rows_and_layers_are_copied() {
     );
     let (source, out): (Vec<u8>, _) = ((0..16).collect(), cuda.pinned(12));
     bytes(out, 12).fill(0);
-    let side = |address: usize, pitch| [0, 0, 0, 0, address, pitch, pitch, 2];
-    // `cudaMemcpy3DParms`; the last word is the direction.
-    let all: [&[usize]; 4] = [
-        &side(source.as_ptr() as usize, 4),
-        &side(pitched[0], pitched[1]),
-        &[4, 2, 2],
-        &[1],
-    ];
-    let params = all.concat();
-    assert_eq!(
-        driver!(cuda, cudaMemcpy3D(params.as_ptr() => *const usize)),
-        0
-    );
+    let (from, to) = ((source.as_ptr() as usize, 4), (pitched[0], pitched[1]));
+    let params = copy_3d(from, to, [4, 2, 2], 1);
+    done!(cuda, cudaMemcpy3D(params.as_ptr() => *const usize));
     // `CUDA_MEMCPY2D`: the last three bytes of the two rows of the second layer.
     let from = [1, 2, 2, 0, pitched[0], 0, pitched[1]];
     let to = [0, 0, 1, out as usize, 0, 0, 6];
     let params = [&from[..], &to[..], &[3, 2]].concat();
-    assert_eq!(
-        driver!(cuda, cuMemcpy2D_v2(params.as_ptr() => *const usize)),
-        0
-    );
+    done!(cuda, cuMemcpy2D_v2(params.as_ptr() => *const usize));
     assert_eq!(bytes(out, 12), [9, 10, 11, 0, 0, 0, 13, 14, 15, 0, 0, 0]);
     let narrow = [&from[..], &to[..6], &[2], &[3, 2]].concat();
     assert_ne!(

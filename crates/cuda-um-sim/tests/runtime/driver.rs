@@ -13,37 +13,28 @@ const NOT_FOUND: u32 = 500;
 
 fn current(cuda: &Cuda) -> usize {
     let mut context = usize::MAX;
-    assert_eq!(
-        driver!(cuda, cuCtxGetCurrent(&mut context => *mut usize)),
-        0
-    );
+    done!(cuda, cuCtxGetCurrent(&mut context => *mut usize));
     context
 }
 
 #[test]
 fn a_context_is_retained_made_current_and_released() {
     let cuda = Cuda::new(Sim::builder().devices(2));
-    assert_eq!(driver!(cuda, cuInit(0 => u32)), 0);
+    done!(cuda, cuInit(0 => u32));
     assert_eq!(driver!(cuda, cuInit(1 => u32)), INVALID_VALUE);
     assert_eq!(current(&cuda), 0);
     let mut context = 0;
-    assert_eq!(
-        driver!(cuda, cuDevicePrimaryCtxRetain(&mut context => *mut usize, 1 => c_int)),
-        0
-    );
-    assert_eq!(driver!(cuda, cuCtxSetCurrent(context => usize)), 0);
+    done!(cuda, cuDevicePrimaryCtxRetain(&mut context => *mut usize, 1 => c_int));
+    done!(cuda, cuCtxSetCurrent(context => usize));
     assert_eq!(current(&cuda), context);
     // The runtime uses the device of the current context, and makes contexts current.
     let (mut device, mut of_driver) = (-1, -1);
     ok(call!(cuda.table, cudaGetDevice(&mut device)));
-    assert_eq!(
-        driver!(cuda, cuCtxGetDevice(&mut of_driver => *mut c_int)),
-        0
-    );
+    done!(cuda, cuCtxGetDevice(&mut of_driver => *mut c_int));
     assert_eq!((device, of_driver), (1, 1));
     ok(call!(cuda.table, cudaSetDevice(0)));
     assert!(![0, context].contains(&current(&cuda)));
-    assert_eq!(driver!(cuda, cuCtxSetCurrent(0 => usize)), 0);
+    done!(cuda, cuCtxSetCurrent(0 => usize));
     assert_eq!(current(&cuda), 0);
     assert_eq!(
         driver!(cuda, cuCtxGetDevice(&mut of_driver => *mut c_int)),
@@ -53,14 +44,11 @@ fn a_context_is_retained_made_current_and_released() {
 
     let (mut flags, mut active) = (9_u32, 9);
     let mut is_active = || {
-        assert_eq!(
-            driver!(cuda, cuDevicePrimaryCtxGetState(1 => c_int, &mut flags => *mut u32, &mut active => *mut c_int)),
-            0
-        );
+        done!(cuda, cuDevicePrimaryCtxGetState(1 => c_int, &mut flags => *mut u32, &mut active => *mut c_int));
         active
     };
     assert_eq!(is_active(), 1);
-    assert_eq!(driver!(cuda, cuDevicePrimaryCtxRelease_v2(1 => c_int)), 0);
+    done!(cuda, cuDevicePrimaryCtxRelease_v2(1 => c_int));
     assert_eq!(is_active(), 0);
     assert_eq!(
         driver!(cuda, cuDevicePrimaryCtxRelease_v2(1 => c_int)),
@@ -76,28 +64,19 @@ fn contexts_are_created_and_stacked() {
         driver!(cuda, cuCtxPopCurrent_v2(&mut popped => *mut usize)),
         INVALID_CONTEXT
     );
-    assert_eq!(
-        driver!(cuda, cuDevicePrimaryCtxRetain(&mut primary => *mut usize, 0 => c_int)),
-        0
-    );
-    assert_eq!(driver!(cuda, cuCtxPushCurrent_v2(primary => usize)), 0);
-    assert_eq!(
-        driver!(cuda, cuCtxCreate_v2(&mut created => *mut usize, 0 => u32, 1 => c_int)),
-        0
-    );
+    done!(cuda, cuDevicePrimaryCtxRetain(&mut primary => *mut usize, 0 => c_int));
+    done!(cuda, cuCtxPushCurrent_v2(primary => usize));
+    done!(cuda, cuCtxCreate_v2(&mut created => *mut usize, 0 => u32, 1 => c_int));
     assert_eq!(current(&cuda), created);
     assert_ne!(created, primary);
     let mut device = -1;
     ok(call!(cuda.table, cudaGetDevice(&mut device)));
     assert_eq!(device, 1);
-    assert_eq!(driver!(cuda, cuCtxPushCurrent_v2(primary => usize)), 0);
-    assert_eq!(
-        driver!(cuda, cuCtxPopCurrent_v2(&mut popped => *mut usize)),
-        0
-    );
+    done!(cuda, cuCtxPushCurrent_v2(primary => usize));
+    done!(cuda, cuCtxPopCurrent_v2(&mut popped => *mut usize));
     assert_eq!((popped, current(&cuda)), (primary, created));
     // The end of the current context makes the one below it current.
-    assert_eq!(driver!(cuda, cuCtxDestroy_v2(created => usize)), 0);
+    done!(cuda, cuCtxDestroy_v2(created => usize));
     assert_eq!(current(&cuda), primary);
     for context in [created, primary] {
         assert_eq!(
@@ -122,7 +101,7 @@ fn a_reset_device_has_nothing_left() {
     ok(call!(cuda.table, cudaMalloc(&mut pointer, 1 << 20)));
     ok(call!(cuda.table, cudaStreamCreateWithFlags(&mut stream, 0)));
     put_free(1);
-    assert_eq!(driver!(cuda, cuDevicePrimaryCtxReset_v2(0 => c_int)), 0);
+    done!(cuda, cuDevicePrimaryCtxReset_v2(0 => c_int));
     put_free(2);
     assert_eq!((free[0] - free[1], free[2]), (1 << 20, free[0]));
     assert_eq!(
@@ -136,18 +115,9 @@ fn a_reset_device_has_nothing_left() {
 fn an_address_has_the_attributes_that_a_gpu_gives() {
     let cuda = h200();
     let (mut managed, mut device, mut pinned) = (0, 0, 0);
-    assert_eq!(
-        driver!(cuda, cuMemAllocManaged(&mut managed => *mut usize, 1 << 20 => usize, 1 => u32)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemAlloc_v2(&mut device => *mut usize, 1 << 20 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemAllocHost_v2(&mut pinned => *mut usize, 1 << 20 => usize)),
-        0
-    );
+    done!(cuda, cuMemAllocManaged(&mut managed => *mut usize, 1 << 20 => usize, 1 => u32));
+    done!(cuda, cuMemAlloc_v2(&mut device => *mut usize, 1 << 20 => usize));
+    done!(cuda, cuMemAllocHost_v2(&mut pinned => *mut usize, 1 << 20 => usize));
     let attribute = |number: u32, pointer: usize| {
         let mut value = [0u64; 2];
         match driver!(cuda, cuPointerGetAttribute(&mut value => *mut [u64; 2], number => u32, pointer => usize))
@@ -193,10 +163,7 @@ fn an_address_has_the_attributes_that_a_gpu_gives() {
     ));
     assert_eq!((code, kind, is_managed), (0, 0, 0));
     let (mut base, mut bytes) = (0, 0);
-    assert_eq!(
-        driver!(cuda, cuMemGetAddressRange_v2(&mut base => *mut usize, &mut bytes => *mut usize, device + 9 => usize)),
-        0
-    );
+    done!(cuda, cuMemGetAddressRange_v2(&mut base => *mut usize, &mut bytes => *mut usize, device + 9 => usize));
     assert_eq!((base, bytes), (device, 1 << 20));
 }
 
@@ -204,57 +171,30 @@ fn an_address_has_the_attributes_that_a_gpu_gives() {
 fn devices_describe_themselves() {
     let cuda = Cuda::new(Sim::builder().devices(2));
     let (mut first, mut second) = ([0; 16], [0; 16]);
-    assert_eq!(
-        driver!(cuda, cuDeviceGetUuid(&mut first => *mut [u8; 16], 0 => c_int)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuDeviceGetUuid_v2(&mut second => *mut [u8; 16], 1 => c_int)),
-        0
-    );
+    done!(cuda, cuDeviceGetUuid(&mut first => *mut [u8; 16], 0 => c_int));
+    done!(cuda, cuDeviceGetUuid_v2(&mut second => *mut [u8; 16], 1 => c_int));
     assert_ne!(first, second);
     let (mut bytes, mut free, mut total) = (0, 0, 0);
-    assert_eq!(
-        driver!(cuda, cuDeviceTotalMem_v2(&mut bytes => *mut usize, 0 => c_int)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemGetInfo_v2(&mut free => *mut usize, &mut total => *mut usize)),
-        0
-    );
+    done!(cuda, cuDeviceTotalMem_v2(&mut bytes => *mut usize, 0 => c_int));
+    done!(cuda, cuMemGetInfo_v2(&mut free => *mut usize, &mut total => *mut usize));
     assert_eq!((bytes, total > free), (total, true));
     let (mut version, mut api, mut config, mut status) = (0, 0, 9, 9);
-    assert_eq!(
-        driver!(cuda, cuDriverGetVersion(&mut version => *mut c_int)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuCtxGetApiVersion(0 => usize, &mut api => *mut u32)),
-        0
-    );
+    done!(cuda, cuDriverGetVersion(&mut version => *mut c_int));
+    done!(cuda, cuCtxGetApiVersion(0 => usize, &mut api => *mut u32));
     assert_eq!(version as u32, api);
     assert_eq!(driver!(cuda, cuCtxSetFlags(4 => u32)), INVALID_CONTEXT);
     ok(call!(cuda.table, cudaSetDevice(0)));
-    assert_eq!(driver!(cuda, cuCtxSetFlags(4 => u32)), 0);
-    assert_eq!(driver!(cuda, cuCtxSetCacheConfig(3 => u32)), 0);
+    done!(cuda, cuCtxSetFlags(4 => u32));
+    done!(cuda, cuCtxSetCacheConfig(3 => u32));
     assert_eq!(driver!(cuda, cuCtxSetCacheConfig(4 => u32)), INVALID_VALUE);
-    assert_eq!(
-        driver!(cuda, cuCtxGetCacheConfig(&mut config => *mut u32)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuStreamIsCapturing(0 => usize, &mut status => *mut u32)),
-        0
-    );
+    done!(cuda, cuCtxGetCacheConfig(&mut config => *mut u32));
+    done!(cuda, cuStreamIsCapturing(0 => usize, &mut status => *mut u32));
     assert_eq!((config, status), (0, 0));
     let mut context = 0;
-    assert_eq!(
-        driver!(cuda, cuStreamGetCtx(0 => usize, &mut context => *mut usize)),
-        0
-    );
-    assert_eq!(driver!(cuda, cuCtxSetCurrent(context => usize)), 0);
-    assert_eq!(driver!(cuda, cuProfilerStart()), 0);
-    assert_eq!(driver!(cuda, cuProfilerStop()), 0);
+    done!(cuda, cuStreamGetCtx(0 => usize, &mut context => *mut usize));
+    done!(cuda, cuCtxSetCurrent(context => usize));
+    done!(cuda, cuProfilerStart());
+    done!(cuda, cuProfilerStop());
 }
 
 #[test]
@@ -262,26 +202,11 @@ fn memory_of_the_driver_is_memory_of_the_runtime() {
     let cuda = h200();
     let mut pointers = [0_usize; 5];
     let [device, managed, pinned, host, pooled] = &mut pointers;
-    assert_eq!(
-        driver!(cuda, cuMemAlloc_v2(device => *mut usize, 1000 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemAllocManaged(managed => *mut usize, 1000 => usize, 1 => u32)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemHostAlloc(pinned => *mut usize, 1000 => usize, 4 => u32)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemAllocHost_v2(host => *mut usize, 1000 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemAllocAsync(pooled => *mut usize, 1000 => usize, 0 => usize)),
-        0
-    );
+    done!(cuda, cuMemAlloc_v2(device => *mut usize, 1000 => usize));
+    done!(cuda, cuMemAllocManaged(managed => *mut usize, 1000 => usize, 1 => u32));
+    done!(cuda, cuMemHostAlloc(pinned => *mut usize, 1000 => usize, 4 => u32));
+    done!(cuda, cuMemAllocHost_v2(host => *mut usize, 1000 => usize));
+    done!(cuda, cuMemAllocAsync(pooled => *mut usize, 1000 => usize, 0 => usize));
     // As on a GPU: only some functions of the driver allocate 0 bytes.
     let mut empty = 1;
     assert_eq!(
@@ -292,48 +217,18 @@ fn memory_of_the_driver_is_memory_of_the_runtime() {
     assert_eq!((code, empty), (0, 0));
     let (from, mut to) = ([3_u8; 1000], [0_u8; 1000]);
     let (from, target) = (from.as_ptr() as usize, to.as_mut_ptr() as usize);
-    assert_eq!(
-        driver!(cuda, cuMemcpyHtoD_v2(*device => usize, from => usize, 1000 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpyDtoD_v2(*managed => usize, *device => usize, 1000 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpyDtoDAsync_v2(*pooled => usize, *managed => usize, 1000 => usize, 0 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpy(*pinned => usize, *pooled => usize, 1000 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpyAsync(*host => usize, *pinned => usize, 1000 => usize, 0 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpyHtoDAsync_v2(*device => usize, *host => usize, 1000 => usize, 0 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpyDtoH_v2(target => usize, *device => usize, 1000 => usize)),
-        0
-    );
+    done!(cuda, cuMemcpyHtoD_v2(*device => usize, from => usize, 1000 => usize));
+    done!(cuda, cuMemcpyDtoD_v2(*managed => usize, *device => usize, 1000 => usize));
+    done!(cuda, cuMemcpyDtoDAsync_v2(*pooled => usize, *managed => usize, 1000 => usize, 0 => usize));
+    done!(cuda, cuMemcpy(*pinned => usize, *pooled => usize, 1000 => usize));
+    done!(cuda, cuMemcpyAsync(*host => usize, *pinned => usize, 1000 => usize, 0 => usize));
+    done!(cuda, cuMemcpyHtoDAsync_v2(*device => usize, *host => usize, 1000 => usize, 0 => usize));
+    done!(cuda, cuMemcpyDtoH_v2(target => usize, *device => usize, 1000 => usize));
     assert_eq!(to, [3; 1000]);
-    assert_eq!(
-        driver!(cuda, cuMemsetD8_v2(*device => usize, 7 => u8, 4 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemsetD32_v2(*device + 4 => usize, 0x0101_0101 => u32, 1 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuMemcpyDtoHAsync_v2(target => usize, *device => usize, 1000 => usize, 0 => usize)),
-        0
-    );
-    assert_eq!(driver!(cuda, cuCtxSynchronize()), 0);
+    done!(cuda, cuMemsetD8_v2(*device => usize, 7 => u8, 4 => usize));
+    done!(cuda, cuMemsetD32_v2(*device + 4 => usize, 0x0101_0101 => u32, 1 => usize));
+    done!(cuda, cuMemcpyDtoHAsync_v2(target => usize, *device => usize, 1000 => usize, 0 => usize));
+    done!(cuda, cuCtxSynchronize());
     assert_eq!(to[..9], [7, 7, 7, 7, 1, 1, 1, 1, 3]);
     // A copy in the other direction than its name says.
     assert_ne!(
@@ -341,22 +236,16 @@ fn memory_of_the_driver_is_memory_of_the_runtime() {
         0
     );
     let mut first = 0;
-    assert_eq!(
-        driver!(cuda, cuDevicePrimaryCtxRetain(&mut first => *mut usize, 0 => c_int)),
-        0
-    );
+    done!(cuda, cuDevicePrimaryCtxRetain(&mut first => *mut usize, 0 => c_int));
     let peer = |context: usize| driver!(cuda, cuMemcpyPeerAsync(*device => usize, first => usize, *pooled => usize, context => usize, 9 => usize, 0 => usize));
     assert_eq!((peer(first), peer(7)), (0, INVALID_CONTEXT));
 
-    assert_eq!(
-        driver!(cuda, cuMemFreeAsync(*pooled => usize, 0 => usize)),
-        0
-    );
+    done!(cuda, cuMemFreeAsync(*pooled => usize, 0 => usize));
     for pointer in [*device, *managed] {
-        assert_eq!(driver!(cuda, cuMemFree_v2(pointer => usize)), 0);
+        done!(cuda, cuMemFree_v2(pointer => usize));
     }
     for pointer in [*pinned, *host] {
-        assert_eq!(driver!(cuda, cuMemFreeHost(pointer => usize)), 0);
+        done!(cuda, cuMemFreeHost(pointer => usize));
     }
     assert_eq!(cuda.sim.leaks(), []);
     // The driver has no last error.
@@ -450,14 +339,8 @@ fn a_module_is_loaded_from_a_file() {
     assert_eq!(load(&mut module), 0);
     let mut function = 0;
     let name = c"write".as_ptr();
-    assert_eq!(
-        driver!(cuda, cuModuleGetFunction(&mut function => *mut usize, module => usize, name => *const c_char)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cuFuncSetCacheConfig(function => usize, 2 => u32)),
-        0
-    );
+    done!(cuda, cuModuleGetFunction(&mut function => *mut usize, module => usize, name => *const c_char));
+    done!(cuda, cuFuncSetCacheConfig(function => usize, 2 => u32));
     assert_eq!(
         driver!(cuda, cuFuncSetCacheConfig(function => usize, 4 => u32)),
         INVALID_VALUE
@@ -474,21 +357,15 @@ fn a_module_is_loaded_from_a_file() {
     let data = cuda.managed(4096);
     let (mut data, mut len) = (data as usize, 4096_u64);
     let mut arguments = [(&raw mut data).cast::<c_void>(), (&raw mut len).cast()];
-    assert_eq!(
-        driver!(cuda, cuLaunchCooperativeKernel(
-            function => usize, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 0 => u32, 0 => usize,
-            arguments.as_mut_ptr() => *mut *mut c_void
-        )),
-        0
-    );
+    done!(cuda, cuLaunchCooperativeKernel(
+        function => usize, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 1 => u32, 0 => u32, 0 => usize,
+        arguments.as_mut_ptr() => *mut *mut c_void
+    ));
     let to = cudaMemLocation {
         type_: cuda_um_sys::cudaMemLocationType(1),
         id: 0,
     };
-    assert_eq!(
-        driver!(cuda, cuMemPrefetchAsync_v2(data => usize, 4096 => usize, to => cudaMemLocation, 0 => u32, 0 => usize)),
-        0
-    );
+    done!(cuda, cuMemPrefetchAsync_v2(data => usize, 4096 => usize, to => cudaMemLocation, 0 => u32, 0 => usize));
     ok(call!(cuda.table, cudaDeviceSynchronize()));
     assert_eq!(cuda.sim.counters().kernels, 1);
 }

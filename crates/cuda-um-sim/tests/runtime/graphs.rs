@@ -2,6 +2,7 @@
 
 mod memory;
 mod nodes;
+mod owned;
 mod refused;
 
 use std::ptr::null_mut;

@@ -13,6 +13,13 @@ macro_rules! driver {
     }};
 }
 
+/// Does so with a call that succeeds.
+macro_rules! done {
+    ($cuda:expr, $($call:tt)*) => {
+        assert_eq!(driver!($cuda, $($call)*), 0)
+    };
+}
+
 mod support;
 mod texts;
 

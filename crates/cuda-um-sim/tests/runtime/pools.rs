@@ -110,14 +110,12 @@ fn managed_memory_and_the_host_have_default_pools() {
     // The type and the id of a location, and the kind of memory.
     for (location, kind) in [([1_i32, 0], 2_u32), ([2, 0], 2), ([2, 0], 1)] {
         let mut current = 0_usize;
-        let code = driver!(cuda, cudaMemGetDefaultMemPool(&mut pool => *mut usize, &location => *const [i32; 2], kind => u32));
-        assert_eq!(code, 0);
+        done!(cuda, cudaMemGetDefaultMemPool(&mut pool => *mut usize, &location => *const [i32; 2], kind => u32));
         let code = driver!(cuda, cudaMemGetMemPool(&mut current => *mut usize, &location => *const [i32; 2], kind => u32));
         assert_eq!((code, current), (0, pool));
-        let code = driver!(cuda, cudaMallocFromPoolAsync(
+        done!(cuda, cudaMallocFromPoolAsync(
             &mut pointer => *mut *mut u8, MIB => usize, pool => usize, stream => cudaStream_t
         ));
-        assert_eq!(code, 0);
         crate::support::bytes(pointer, MIB).fill(3);
         assert_eq!(get(&cuda, pool as cudaMemPool_t, 7), MIB as u64);
         ok(call!(cuda.table, cudaFreeAsync(pointer.cast(), stream)));

@@ -57,13 +57,9 @@ fn a_program_of_nvcc_launches_its_kernel_and_reaches_its_variable() {
     // The addresses of the host that name the kernel and the variable.
     let (times, factor, unknown) = (0x1000, 0x2000, 0x3000);
     let mut binary = 0;
-    assert_eq!(
-        driver!(cuda, cudaUmSimRegisterBinary(&mut binary => *mut usize, TIMES.as_ptr() => *const i8)),
-        0
-    );
+    done!(cuda, cudaUmSimRegisterBinary(&mut binary => *mut usize, TIMES.as_ptr() => *const i8));
     for (address, name) in [(times, c"times"), (factor, c"factor")] {
-        let code = driver!(cuda, __cudaRegisterFunction(binary => usize, address => usize, 0 => usize, name.as_ptr() => *const i8));
-        assert_eq!(code, 0);
+        done!(cuda, __cudaRegisterFunction(binary => usize, address => usize, 0 => usize, name.as_ptr() => *const i8));
     }
     let data = cuda.managed(16);
     // SAFETY: four elements of managed memory.
@@ -72,10 +68,7 @@ fn a_program_of_nvcc_launches_its_kernel_and_reaches_its_variable() {
     // What `<<<...>>>` pushes, the function that stands for the kernel pops.
     let (mut grid, mut block, mut shared, mut stream) =
         (Dim3::default(), Dim3::default(), 9usize, 9usize);
-    assert_eq!(
-        driver!(cuda, __cudaPushCallConfiguration(ONE => Dim3, FOUR => Dim3, 8 => usize, 0 => usize)),
-        0
-    );
+    done!(cuda, __cudaPushCallConfiguration(ONE => Dim3, FOUR => Dim3, 8 => usize, 0 => usize));
     let mut pop = || {
         driver!(cuda, __cudaPopCallConfiguration(
             &mut grid => *mut Dim3, &mut block => *mut Dim3, &mut shared => *mut usize, &mut stream => *mut usize
@@ -101,20 +94,14 @@ fn a_program_of_nvcc_launches_its_kernel_and_reaches_its_variable() {
     assert_eq!(launch(&cuda, times, ONE, data), 0);
     assert_eq!(elements(data), [15, 30, 45, 60]);
     value = 0;
-    assert_eq!(
-        driver!(cuda, cudaMemcpyFromSymbol(&mut value => *mut u32, factor => usize, 4 => usize, 0 => usize, TO_HOST => u32)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cudaGetSymbolSize(&mut bytes => *mut usize, factor => usize)),
-        0
-    );
+    done!(cuda, cudaMemcpyFromSymbol(&mut value => *mut u32, factor => usize, 4 => usize, 0 => usize, TO_HOST => u32));
+    done!(cuda, cudaGetSymbolSize(&mut bytes => *mut usize, factor => usize));
     assert_eq!((value, bytes), (5, 4));
 
     // Wrong shapes and unknown addresses, with the codes of the runtime.
     assert_eq!(launch(&cuda, times, Dim3::default(), data), 9);
     assert_eq!(launch(&cuda, unknown, ONE, data), 98);
-    assert_eq!(driver!(cuda, __cudaUnregisterFatBinary(binary => usize)), 0);
+    done!(cuda, __cudaUnregisterFatBinary(binary => usize));
     assert_eq!(launch(&cuda, times, ONE, data), 98);
     cuda.free(data);
 }
@@ -123,10 +110,7 @@ fn a_program_of_nvcc_launches_its_kernel_and_reaches_its_variable() {
 fn linked_ptx_is_one_library() {
     let cuda = h200();
     let (mut link, mut image, mut bytes) = (0, null::<u8>(), 0);
-    assert_eq!(
-        driver!(cuda, cuLinkCreate_v2(0 => u32, 0 => usize, 0 => usize, &mut link => *mut usize)),
-        0
-    );
+    done!(cuda, cuLinkCreate_v2(0 => u32, 0 => usize, 0 => usize, &mut link => *mut usize));
     let other = c".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry other() { ret; }";
     let add = |kind: u32, text: &CStr| {
         driver!(cuda, cuLinkAddData_v2(
@@ -135,35 +119,20 @@ fn linked_ptx_is_one_library() {
     };
     // PTX is 1; native code cannot be linked here.
     assert_eq!([add(1, TIMES), add(1, other), add(0, other)], [0, 0, 209]);
-    assert_eq!(
-        driver!(cuda, cuLinkComplete(link => usize, &mut image => *mut *const u8, &mut bytes => *mut usize)),
-        0
-    );
+    done!(cuda, cuLinkComplete(link => usize, &mut image => *mut *const u8, &mut bytes => *mut usize));
     let (mut library, mut kernel, mut name, mut module) = (0, 0, null::<i8>(), 0);
-    assert_eq!(
-        driver!(cuda, cuLibraryLoadData(
-            &mut library => *mut usize, image => *const u8, 0 => usize, 0 => usize, 0 => u32, 0 => usize, 0 => usize, 0 => u32
-        )),
-        0
-    );
-    assert_eq!(driver!(cuda, cuLinkDestroy(link => usize)), 0);
+    done!(cuda, cuLibraryLoadData(
+        &mut library => *mut usize, image => *const u8, 0 => usize, 0 => usize, 0 => u32, 0 => usize, 0 => usize, 0 => u32
+    ));
+    done!(cuda, cuLinkDestroy(link => usize));
     assert_eq!(driver!(cuda, cuLinkDestroy(link => usize)), 400);
     for wanted in [c"other", c"times"] {
-        assert_eq!(
-            driver!(cuda, cuLibraryGetKernel(&mut kernel => *mut usize, library => usize, wanted.as_ptr() => *const i8)),
-            0
-        );
-        assert_eq!(
-            driver!(cuda, cuKernelGetName(&mut name => *mut *const i8, kernel => usize)),
-            0
-        );
+        done!(cuda, cuLibraryGetKernel(&mut kernel => *mut usize, library => usize, wanted.as_ptr() => *const i8));
+        done!(cuda, cuKernelGetName(&mut name => *mut *const i8, kernel => usize));
         // SAFETY: the name lives as long as the kernel.
         assert_eq!(unsafe { CStr::from_ptr(name.cast()) }, wanted);
     }
-    assert_eq!(
-        driver!(cuda, cuKernelGetLibrary(&mut module => *mut usize, kernel => usize)),
-        0
-    );
+    done!(cuda, cuKernelGetLibrary(&mut module => *mut usize, kernel => usize));
     assert_eq!(module, library);
 
     // `CUlaunchConfig`, arguments in one buffer: a list of keys and values.
@@ -178,13 +147,10 @@ fn linked_ptx_is_one_library() {
         &raw const size as usize,
         0,
     ];
-    assert_eq!(
-        driver!(cuda, cuLaunchKernel(
-            kernel => usize, 1 => u32, 1 => u32, 1 => u32, 4 => u32, 1 => u32, 1 => u32, 0 => u32, 0 => usize, 0 => usize,
-            packed.as_ptr() => *const usize
-        )),
-        0
-    );
+    done!(cuda, cuLaunchKernel(
+        kernel => usize, 1 => u32, 1 => u32, 1 => u32, 4 => u32, 1 => u32, 1 => u32, 0 => u32, 0 => usize, 0 => usize,
+        packed.as_ptr() => *const usize
+    ));
     ok(call!(cuda.table, cudaDeviceSynchronize()));
     assert_eq!(elements(data), [3, 6, 9, 12]);
     let arguments = [(&raw const data).cast::<c_void>()];
@@ -209,12 +175,9 @@ fn linked_ptx_is_one_library() {
     assert_eq!(elements(data), [9, 18, 27, 36]);
 
     let (mut address, mut held) = (null::<u8>(), 0);
-    assert_eq!(
-        driver!(cuda, cuModuleGetGlobal_v2(
-            &mut address => *mut *const u8, &mut held => *mut usize, library => usize, c"factor".as_ptr() => *const i8
-        )),
-        0
-    );
+    done!(cuda, cuModuleGetGlobal_v2(
+        &mut address => *mut *const u8, &mut held => *mut usize, library => usize, c"factor".as_ptr() => *const i8
+    ));
     assert_eq!((address.is_null(), held), (false, 4));
     // No call frees what belongs to a module, and it is no leak beside its module.
     assert_eq!(
@@ -222,7 +185,7 @@ fn linked_ptx_is_one_library() {
         INVALID_VALUE
     );
     cuda.free(data);
-    assert_eq!(driver!(cuda, cuLibraryUnload(library => usize)), 0);
+    done!(cuda, cuLibraryUnload(library => usize));
     assert!(cuda.sim.leaks().is_empty(), "{:?}", cuda.sim.leaks());
 }
 
@@ -245,10 +208,7 @@ fn properties_have_the_layout_of_the_version() {
         let number = |at: usize| u32::from_ne_bytes(found[at..at + 4].try_into().unwrap());
         let attribute = |number: c_int| {
             let mut value = 0u32;
-            assert_eq!(
-                driver!(cuda, cuDeviceGetAttribute(&mut value => *mut u32, number => c_int, 0 => c_int)),
-                0
-            );
+            done!(cuda, cuDeviceGetAttribute(&mut value => *mut u32, number => c_int, 0 => c_int));
             value
         };
         let [total, major, processors, managed, concurrent, pools] = offsets;
@@ -271,36 +231,6 @@ fn properties_have_the_layout_of_the_version() {
         }
         assert_eq!((found[bytes - 1], found[bytes]), (0, 0xff), "{version:?}");
     }
-}
-
-#[test]
-fn rows_are_copied_and_set_by_their_pitch() {
-    let cuda = h200();
-    let (mut base, mut pitch) = (std::ptr::null_mut::<u8>(), 0);
-    assert_eq!(
-        driver!(cuda, cudaMallocPitch(&mut base => *mut *mut u8, &mut pitch => *mut usize, 3 => usize, 2 => usize)),
-        0
-    );
-    assert_eq!(pitch, 512);
-    let (from, mut to) = ([1u8, 2, 3, 9, 4, 5, 6, 9], [0u8; 6]);
-    let copy_in = |from_pitch: usize| {
-        driver!(cuda, cudaMemcpy2D(
-            base => *mut u8, 512 => usize, from.as_ptr() => *const u8, from_pitch => usize, 3 => usize, 2 => usize, TO_DEVICE => u32
-        ))
-    };
-    assert_eq!([copy_in(2), copy_in(4)], [12, 0]);
-    assert_eq!(
-        driver!(cuda, cudaMemset2D(base => *mut u8, 512 => usize, 7 => c_int, 1 => usize, 2 => usize)),
-        0
-    );
-    assert_eq!(
-        driver!(cuda, cudaMemcpy2D(
-            to.as_mut_ptr() => *mut u8, 3 => usize, base => *const u8, 512 => usize, 3 => usize, 2 => usize, TO_HOST => u32
-        )),
-        0
-    );
-    assert_eq!(to, [7, 2, 3, 7, 5, 6]);
-    cuda.free(base);
 }
 
 /// Each block writes its number; after the barrier of the grid, where cooperative groups have it, the first block sums them.
@@ -343,12 +273,8 @@ WAIT:
 fn the_blocks_of_a_cooperative_launch_meet() {
     let cuda = h200();
     let (mut module, mut function, data) = (0, 0, cuda.managed(16));
-    assert_eq!(
-        driver!(cuda, cuModuleLoadData(&mut module => *mut usize, GRID.as_ptr() => *const i8)),
-        0
-    );
-    let code = driver!(cuda, cuModuleGetFunction(&mut function => *mut usize, module => usize, c"grid".as_ptr() => *const i8));
-    assert_eq!(code, 0);
+    done!(cuda, cuModuleLoadData(&mut module => *mut usize, GRID.as_ptr() => *const i8));
+    done!(cuda, cuModuleGetFunction(&mut function => *mut usize, module => usize, c"grid".as_ptr() => *const i8));
     let arguments = [(&raw const data).cast::<c_void>()];
     // Twice: the barrier is as it was.
     for _ in 0..2 {

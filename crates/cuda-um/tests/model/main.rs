@@ -44,7 +44,7 @@
 //!
 //! # What it cannot find
 //!
-//! Races of host threads, because a sequence has one thread (`loom`, `stress`); errors of CUDA (`fault_injection`); registered memory; element
+//! Races of host threads, because a sequence has one thread (`loom`, and `stress` with the same operations); errors of CUDA (`fault_injection`); registered memory; element
 //! types other than `u32`; a needless copy or migration, which costs only time. On a GPU no stream is held and there is one device.
 //!
 //! # To add
@@ -62,6 +62,7 @@ mod placing;
 mod pools;
 mod regressions;
 mod replay;
+mod stress;
 mod work;
 mod world;
 

@@ -138,11 +138,9 @@ impl Graphs {
         handle: u64,
         (kind, bodies): (ConditionKind, usize),
     ) -> Result<(usize, usize), Code> {
-        let condition = self
-            .conditions
-            .get(&handle)
-            .ok_or(Code::INVALID_VALUE)?
-            .clone();
+        self.check_places(place.0, &after)?;
+        let condition = self.conditions.get(&handle);
+        let condition = condition.ok_or(Code::INVALID_VALUE)?.clone();
         if !self.is_within(place.0, condition.graph)
             || condition.has_node.swap(true, Ordering::Relaxed)
         {
@@ -211,7 +209,7 @@ impl Graphs {
             // Kernels, copies, memsets, graphs, empty ones, and conditions.
             match body
                 .iter()
-                .all(|node| matches!(node.kind(), 0..=2 | 4 | 5 | 13))
+                .all(|node| matches!(node.operation.kind(), 0..=2 | 4 | 5 | 13))
             {
                 true => Ok(body),
                 false => Err(Code::NOT_SUPPORTED),

@@ -73,14 +73,13 @@ impl Graphs {
         found.ok_or(Code::INVALID_VALUE)
     }
 
-    /// Adds a node with its operation, after other nodes of the graph.
+    /// Adds a node with its operation, after other nodes of the graph, which were checked.
     pub(super) fn push(
         &mut self,
         (graph, device): (usize, usize),
         after: Vec<usize>,
         operation: Operation,
     ) -> Result<usize, Code> {
-        self.check_places(graph, &after)?;
         let handle = self.handles.fresh();
         self.nodes_mut(graph)?.push(Node {
             handle,
@@ -93,7 +92,7 @@ impl Graphs {
     }
 
     /// Checks that these are nodes of the graph, each once.
-    fn check_places(&self, graph: usize, nodes: &[usize]) -> Result<(), Code> {
+    pub(super) fn check_places(&self, graph: usize, nodes: &[usize]) -> Result<(), Code> {
         let known = self.nodes(graph)?;
         let is_new = |at: usize, node: &usize| !nodes[..at].contains(node);
         let mut given = nodes.iter().enumerate();
@@ -149,7 +148,10 @@ impl Graphs {
     /// Copies a graph, with those that it has as nodes. One with memory of its own, or with conditions, cannot be copied.
     pub(crate) fn copy_graph(&mut self, graph: usize) -> Result<usize, Code> {
         let mut nodes = sorted(self.nodes_of(graph)?)?;
-        if nodes.iter().any(|node| matches!(node.kind(), 10 | 11 | 13)) {
+        if nodes
+            .iter()
+            .any(|node| matches!(node.operation.kind(), 10 | 11 | 13))
+        {
             return Err(Code::NOT_SUPPORTED);
         }
         let mut copies = HashMap::new();
@@ -198,7 +200,7 @@ impl Graphs {
         Ok(all)
     }
 
-    /// Removes what belongs to these nodes.
+    /// Removes the arrays and the graphs that belong to these nodes.
     pub(super) fn remove_bodies(&mut self, nodes: &[Node]) {
         for node in nodes {
             self.kept.remove(&node.handle);
@@ -249,19 +251,17 @@ impl State {
 
     /// Gives a node of a graph other parameters.
     pub(crate) fn set_in_graph(&mut self, node: usize, params: NodeParams) -> Result<(), Code> {
-        let kind = self.graphs.node(node)?.kind();
+        let kind = self.graphs.node(node)?.operation.kind();
         // The others belong to their graph.
         if !matches!(kind, 0..=3 | 5..=7) {
             return Err(Code::NOT_SUPPORTED);
         }
         let operation = self.operation(params)?;
-        let node = self.graphs.node_mut(node)?;
-        let old = std::mem::replace(&mut node.operation, operation);
-        if node.kind() == kind {
-            return Ok(());
+        if operation.kind() != kind {
+            return Err(Code::INVALID_VALUE);
         }
-        node.operation = old;
-        Err(Code::INVALID_VALUE)
+        self.graphs.node_mut(node)?.operation = operation;
+        Ok(())
     }
 
     /// Removes a node with its edges.

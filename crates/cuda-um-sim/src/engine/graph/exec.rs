@@ -137,7 +137,7 @@ impl State {
                 Operation::Record(event) => Some(event),
                 _ => None,
             };
-            let is_kernel = node.kind() == 0;
+            let is_kernel = node.operation.kind() == 0;
             let place = (node.device, stream.handle);
             let work = self.work_of(core, place, node.operation, &pricing);
             let (ends, waited) = (ends.clone(), external.clone());

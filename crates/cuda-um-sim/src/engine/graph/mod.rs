@@ -28,7 +28,7 @@ pub(crate) use capture::CaptureInfo;
 pub(crate) use condition::ConditionKind;
 pub(in crate::engine) use condition::Conditional;
 pub(crate) use mode::CaptureMode;
-pub(crate) use params::{Memset, NodeParams};
+pub(crate) use params::NodeParams;
 pub(crate) use update::UpdateFailure;
 
 /// A node of a graph.
@@ -43,10 +43,10 @@ struct Node {
     after: Vec<usize>,
 }
 
-impl Node {
+impl Operation {
     /// `cudaGraphNodeType`.
     fn kind(&self) -> u32 {
-        match &self.operation {
+        match self {
             Operation::Kernel(_) => 0,
             Operation::Copy(_) => 1,
             Operation::Set(_) => 2,
@@ -190,7 +190,7 @@ impl Graphs {
 
     /// `cudaGraphNodeType` of a node of any graph.
     pub(crate) fn kind_of(&self, node: usize) -> Result<u32, Code> {
-        self.node(node).map(Node::kind)
+        Ok(self.node(node)?.operation.kind())
     }
 }
 

@@ -107,7 +107,7 @@ impl Graphs {
         self.objects.release(object, count)
     }
 
-    /// The calls that destroy the objects that nothing refers to any more. The caller makes them without a lock.
+    /// Takes the calls that destroy unused objects. The caller must hold no lock when it makes them.
     pub(crate) fn unused_objects(&mut self) -> Vec<HostWork> {
         let ended = |(last, _): &mut (Arc<Completion>, _)| last.get().is_some();
         let ended: Vec<_> = self.objects.ending.extract_if(.., ended).collect();

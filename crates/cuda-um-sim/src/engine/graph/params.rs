@@ -1,4 +1,4 @@
-//! What a program gives for a node, and asks for.
+//! The parameters of nodes, as programs give and get them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use super::super::state::State;
 use super::super::status::Code;
 use super::GraphMemory;
 
-/// What a program gives for a node.
+/// The parameters of a node.
 #[derive(Clone)]
 pub(crate) enum NodeParams {
     Kernel {
@@ -61,7 +61,7 @@ fn rows(params: NodeParams, many: bool, mut each: Vec<Operation>) -> Result<Oper
 }
 
 impl State {
-    /// Checks what a program gives for a node of a graph.
+    /// Checks the parameters of a node.
     pub(super) fn operation(&mut self, params: NodeParams) -> Result<Operation, Code> {
         Ok(match params {
             NodeParams::Kernel {
@@ -96,16 +96,7 @@ impl State {
                 rows(params, height > 1, each)?
             }
             NodeParams::Host(work) => Operation::Host(work),
-            NodeParams::Child(graph) => {
-                let has_conditions = |state: &State| {
-                    let nodes = state.graphs.nodes_of(graph)?.iter();
-                    Ok(nodes.map(|node| node.kind()).any(|kind| kind == 13))
-                };
-                match has_conditions(self)? {
-                    true => return Err(Code::NOT_SUPPORTED),
-                    false => Operation::Child([self.graphs.copy_graph(graph)?]),
-                }
-            }
+            NodeParams::Child(graph) => Operation::Child([self.graphs.copy_graph(graph)?]),
             NodeParams::Empty => Operation::Empty,
             NodeParams::Wait(event) => self.events.get(event).map(|_| Operation::Wait(event))?,
             NodeParams::Record(event) => {
@@ -162,7 +153,7 @@ impl State {
         }))
     }
 
-    /// What a program would give for a node.
+    /// The parameters of a node, whichever call made it.
     pub(crate) fn params_of(&self, node: usize) -> Result<NodeParams, Code> {
         Ok(match &self.graphs.node(node)?.operation {
             Operation::Kernel(kernel) => NodeParams::Kernel {
@@ -174,7 +165,14 @@ impl State {
                 let (to, from) = (copy.to.address, copy.from.address);
                 NodeParams::Copy(Pitched::row(to, from, copy.to.bytes, copy.direction))
             }
-            Operation::Set(set) => NodeParams::Set(set.params()),
+            Operation::Set(set) => NodeParams::Set(Memset {
+                to: set.to.address,
+                pitch: 0,
+                value: set.value,
+                element: set.width as u32,
+                width: set.to.bytes / set.width,
+                height: 1,
+            }),
             Operation::Rows(rows) => rows.0.clone(),
             Operation::Host(work) => NodeParams::Host(work.clone()),
             Operation::Child([graph]) => NodeParams::Child(*graph),

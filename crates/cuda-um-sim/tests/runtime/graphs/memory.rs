@@ -1,11 +1,12 @@
 //! The memory that graphs use, and the memory that they allocate.
 
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 
 use cuda_um_sim::{Leak, Misuse};
 use cuda_um_sys::{DeclaredArgument, cudaError, cudaStream_t};
 
 use super::graph_call;
+use super::nodes::{Allocate, INVALID_VALUE, allocate};
 use crate::support::{Cuda, MIB, bytes, call, h200, ok};
 
 fn leaks(cuda: &Cuda) -> usize {
@@ -134,4 +135,33 @@ fn memory_of_a_graph_lives_as_long_as_the_graph_and_its_launches() {
     cuda.end_fails(failing);
     assert_eq!(leaks(&cuda), before + 1);
     assert_eq!(cuda.sim.misuse(), []);
+}
+
+#[test]
+fn memory_that_a_launch_leaves_is_freed_by_others() {
+    let cuda = h200();
+    let (graph, mut memory, mut allocation, mut used) = (cuda.graph(), 0, allocate(1 << 20), 0_u64);
+    done!(cuda, cuGraphAddMemAllocNode(
+        &mut memory => *mut usize, graph => usize, null() => *const usize, 0 => usize, &mut allocation => *mut Allocate
+    ));
+    let exec = cuda.executable(graph).unwrap();
+    assert_eq!(
+        (cuda.run_exec(exec), cuda.run_exec(exec)),
+        (0, INVALID_VALUE)
+    );
+    let free = || driver!(cuda, cuMemFreeAsync(allocation.pointer => usize, 0 => usize));
+    assert_eq!((free(), free(), cuda.run_exec(exec)), (0, INVALID_VALUE, 0));
+    // It outlives the graph.
+    done!(cuda, cuGraphExecDestroy(exec => usize));
+    done!(cuda, cuGraphDestroy(graph => usize));
+    let set = driver!(cuda, cudaMemset(allocation.pointer => usize, 1 => i32, 1 << 20 => usize));
+    assert_eq!((set, free()), (0, 0));
+    let mut attribute = || {
+        let code =
+            driver!(cuda, cuDeviceGetGraphMemAttribute(0 => i32, 0 => u32, &mut used => *mut u64));
+        (code, used)
+    };
+    assert_eq!(attribute(), (0, 1 << 20));
+    done!(cuda, cuDeviceGraphMemTrim(0 => i32));
+    assert_eq!(attribute(), (0, 0));
 }

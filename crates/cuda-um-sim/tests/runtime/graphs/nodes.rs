@@ -4,9 +4,12 @@ use std::ffi::c_void;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use cuda_um_sys::cudaMemsetParams;
+
+use crate::copy::copy_3d;
 use crate::support::{Cuda, bytes, h200};
 
-const INVALID_VALUE: u32 = 1;
+pub(super) const INVALID_VALUE: u32 = 1;
 
 /// `CUDA_KERNEL_NODE_PARAMS`.
 #[derive(Clone, Copy)]
@@ -20,45 +23,17 @@ struct Kernel {
     context: usize,
 }
 
-/// `CUDA_MEMSET_NODE_PARAMS`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
-struct Set {
-    to: usize,
-    pitch: usize,
-    value: u32,
-    element: u32,
-    width: usize,
-    height: usize,
-}
-
-/// A side of `cudaMemcpy3DParms`, and the struct itself.
-type Side = [usize; 8];
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Copy3D {
-    from: Side,
-    to: Side,
-    extent: [usize; 3],
-    kind: u32,
-}
-
-/// Rows of `pitch` bytes from an address on.
-fn side(address: *mut u8, pitch: usize) -> Side {
-    [0, 0, 0, 0, address as usize, pitch, pitch, 2]
-}
-
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`, with the kind and the location of the pool at its beginning.
 #[repr(C)]
-struct Allocate {
+pub(super) struct Allocate {
     pool: [u32; 22],
     access: usize,
     count: usize,
     bytes: usize,
-    pointer: usize,
+    pub(super) pointer: usize,
 }
 
-fn allocate(bytes: usize) -> Allocate {
+pub(super) fn allocate(bytes: usize) -> Allocate {
     let mut pool = [0; 22];
     (pool[0], pool[2]) = (1, 1);
     Allocate {
@@ -70,46 +45,31 @@ fn allocate(bytes: usize) -> Allocate {
     }
 }
 
-/// `CUgraphNodeParams` of a node with a condition.
-#[repr(C, align(8))]
-struct Conditional {
-    kind: u32,
-    reserved: [u32; 3],
-    handle: u64,
-    type_: u32,
-    size: u32,
-    graphs: *const usize,
-    rest: [u64; 27],
-}
-
 impl Cuda {
-    fn graph(&self) -> usize {
+    pub(super) fn graph(&self) -> usize {
         let mut graph = 0;
-        let code = driver!(self, cuGraphCreate(&mut graph => *mut usize, 0 => u32));
-        assert_eq!(code, 0);
+        done!(self, cuGraphCreate(&mut graph => *mut usize, 0 => u32));
         graph
     }
 
-    fn empty(&self, graph: usize, after: &[usize]) -> usize {
+    pub(super) fn empty(&self, graph: usize, after: &[usize]) -> usize {
         let mut node = 0;
-        let code = driver!(self, cuGraphAddEmptyNode(
+        done!(self, cuGraphAddEmptyNode(
             &mut node => *mut usize, graph => usize, after.as_ptr() => *const usize, after.len() => usize
         ));
-        assert_eq!(code, 0);
         node
     }
 
-    fn set_node(&self, graph: usize, after: &[usize], set: Set) -> usize {
+    pub(super) fn set_node(&self, graph: usize, after: &[usize], set: cudaMemsetParams) -> usize {
         let mut node = 0;
-        let code = driver!(self, cudaGraphAddMemsetNode(
-            &mut node => *mut usize, graph => usize, after.as_ptr() => *const usize, after.len() => usize, &set => *const Set
+        done!(self, cudaGraphAddMemsetNode(
+            &mut node => *mut usize, graph => usize, after.as_ptr() => *const usize, after.len() => usize, &set => *const cudaMemsetParams
         ));
-        assert_eq!(code, 0);
         node
     }
 
     /// An executable graph, or the error.
-    fn executable(&self, graph: usize) -> Result<usize, u32> {
+    pub(super) fn executable(&self, graph: usize) -> Result<usize, u32> {
         let mut exec = 0;
         match driver!(self, cuGraphInstantiateWithFlags(&mut exec => *mut usize, graph => usize, 0 => u64))
         {
@@ -118,34 +78,32 @@ impl Cuda {
         }
     }
 
-    fn run_exec(&self, exec: usize) -> u32 {
+    pub(super) fn run_exec(&self, exec: usize) -> u32 {
         let code = driver!(self, cuGraphLaunch(exec => usize, 0 => usize));
-        assert_eq!(driver!(self, cuCtxSynchronize()), 0);
+        done!(self, cuCtxSynchronize());
         code
     }
 
     fn edges(&self, graph: usize) -> Vec<(usize, usize)> {
         let mut count = 0;
         let none = || null::<usize>().cast_mut();
-        let code = driver!(self, cuGraphGetEdges(
+        done!(self, cuGraphGetEdges(
             graph => usize, none() => *mut usize, none() => *mut usize, &mut count => *mut usize
         ));
-        assert_eq!(code, 0);
         let (mut from, mut to) = (vec![0; count], vec![0; count]);
-        let code = driver!(self, cuGraphGetEdges(
+        done!(self, cuGraphGetEdges(
             graph => usize, from.as_mut_ptr() => *mut usize, to.as_mut_ptr() => *mut usize, &mut count => *mut usize
         ));
-        assert_eq!(code, 0);
         from.into_iter().zip(to).collect()
     }
 }
 
-fn row(to: *mut u8, value: u32, width: usize) -> Set {
-    Set {
-        to: to as usize,
+pub(super) fn row(to: *mut u8, value: u32, width: usize) -> cudaMemsetParams {
+    cudaMemsetParams {
+        dst: to.cast(),
         pitch: 0,
         value,
-        element: 1,
+        elementSize: 1,
         width,
         height: 1,
     }
@@ -178,26 +136,21 @@ fn a_graph_of_nodes_runs_in_the_order_of_its_edges() {
         kernel: 0,
         context: 0,
     };
-    let code = driver!(cuda, cuGraphAddKernelNode_v2(
+    done!(cuda, cuGraphAddKernelNode_v2(
         &mut kernel => *mut usize, graph => usize, &set => *const usize, 1 => usize, &launch => *const Kernel
     ));
-    assert_eq!(code, 0);
     // Added before its edge is.
-    let code = driver!(cuda, cuGraphAddMemFreeNode(
+    done!(cuda, cuGraphAddMemFreeNode(
         &mut free => *mut usize, graph => usize, null() => *const usize, 0 => usize, data => usize
     ));
-    assert_eq!(code, 0);
-    let code = driver!(cuda, cudaGraphAddMemcpyNode1D(
+    done!(cuda, cudaGraphAddMemcpyNode1D(
         &mut copy => *mut usize, graph => usize, &kernel => *const usize, 1 => usize, out => *mut u8, data => usize, 64 => usize, 4 => u32
     ));
-    assert_eq!(code, 0);
     let call: (usize, usize) = (count as *const () as usize, 3);
-    let code = driver!(cuda, cuGraphAddHostNode(
+    done!(cuda, cuGraphAddHostNode(
         &mut host => *mut usize, graph => usize, &copy => *const usize, 1 => usize, [call.0, call.1].as_ptr() => *const usize
     ));
-    assert_eq!(code, 0);
-    let code = driver!(cuda, cuGraphAddDependencies(graph => usize, &copy => *const usize, &free => *const usize, 1 => usize));
-    assert_eq!(code, 0);
+    done!(cuda, cuGraphAddDependencies(graph => usize, &copy => *const usize, &free => *const usize, 1 => usize));
     let edges = cuda.edges(graph);
     for edge in [
         (memory, set),
@@ -246,7 +199,7 @@ fn a_graph_of_nodes_runs_in_the_order_of_its_edges() {
 fn graphs_are_nodes_and_copies_of_graphs() {
     let cuda = h200();
     let (inner, outer, data) = (cuda.graph(), cuda.graph(), cuda.managed(64));
-    let rows = Set {
+    let rows = cudaMemsetParams {
         pitch: 16,
         height: 2,
         ..row(data, 7, 8)
@@ -254,22 +207,25 @@ fn graphs_are_nodes_and_copies_of_graphs() {
     let set = cuda.set_node(inner, &[], rows);
     let first = cuda.empty(outer, &[]);
     let (mut child, mut copy, mut found, mut own) = (0, 0, 0, 0);
-    let code = driver!(cuda, cuGraphAddChildGraphNode(
+    done!(cuda, cuGraphAddChildGraphNode(
         &mut child => *mut usize, outer => usize, &first => *const usize, 1 => usize, inner => usize
     ));
-    assert_eq!(code, 0);
     let code = driver!(cuda, cuGraphChildGraphNodeGetGraph(child => usize, &mut own => *mut usize));
     assert_eq!((code, own != 0 && own != inner), (0, true));
-    let copied = Copy3D {
-        from: side(data, 16),
-        to: side(data.wrapping_add(32), 16),
-        extent: [8, 2, 1],
-        kind: 4,
-    };
-    let code = driver!(cuda, cudaGraphAddMemcpyNode(
-        &mut copy => *mut usize, outer => usize, &child => *const usize, 1 => usize, &copied => *const Copy3D
+    let (from, to) = ((data as usize, 16), (data as usize + 32, 16));
+    let copied = copy_3d(from, to, [8, 2, 1], 4);
+    done!(cuda, cudaGraphAddMemcpyNode(
+        &mut copy => *mut usize, outer => usize, &child => *const usize, 1 => usize, copied.as_ptr() => *const usize
     ));
-    assert_eq!(code, 0);
+    // As `CUDA_MEMCPY3D`, in unified memory.
+    let mut words = [0; 25];
+    let side = |address| [0, 0, 0, 0, 4, 0, address, 0, 0, 16, 2];
+    let expected = [&side(from.0)[..], &side(to.0), &[8, 2, 1]].concat();
+    done!(cuda, cuGraphMemcpyNodeGetParams(copy => usize, &mut words => *mut [usize; 25]));
+    // The types of memory have half a word.
+    (words[4], words[15]) = (words[4] & 0xff, words[15] & 0xff);
+    assert_eq!(words[..], expected);
+    done!(cuda, cuGraphMemcpyNodeSetParams(copy => usize, &words => *const [usize; 25]));
     let exec = cuda.executable(outer).unwrap();
     assert_eq!(cuda.run_exec(exec), 0);
     let expected: Vec<u8> = (0..64).map(|at| if at % 16 < 8 { 7 } else { 0 }).collect();
@@ -277,24 +233,15 @@ fn graphs_are_nodes_and_copies_of_graphs() {
 
     // The nodes of the child take those of a graph like it.
     let mut given = rows;
-    assert_eq!(
-        driver!(cuda, cuGraphMemsetNodeGetParams(set => usize, &mut given => *mut Set)),
-        0
-    );
-    assert_eq!(given, rows);
+    done!(cuda, cuGraphMemsetNodeGetParams(set => usize, &mut given => *mut cudaMemsetParams));
+    assert_eq!(format!("{given:?}"), format!("{rows:?}"));
     given.value = 9;
-    assert_eq!(
-        driver!(cuda, cuGraphMemsetNodeSetParams(set => usize, &given => *const Set)),
-        0
-    );
+    done!(cuda, cuGraphMemsetNodeSetParams(set => usize, &given => *const cudaMemsetParams));
     let update = |graph: usize| driver!(cuda, cuGraphExecChildGraphNodeSetParams(exec => usize, child => usize, graph => usize));
     assert_eq!((update(inner), update(outer)), (0, 910));
     assert_eq!((cuda.run_exec(exec), bytes(data, 64)[0]), (0, 9));
 
-    assert_eq!(
-        driver!(cuda, cuGraphClone(&mut found => *mut usize, outer => usize)),
-        0
-    );
+    done!(cuda, cuGraphClone(&mut found => *mut usize, outer => usize));
     let clone = found;
     let code = driver!(cuda, cuGraphNodeFindInClone(&mut found => *mut usize, copy => usize, clone => usize));
     assert_eq!((code, found != copy, cuda.edges(clone).len()), (0, true, 2));
@@ -305,120 +252,10 @@ fn graphs_are_nodes_and_copies_of_graphs() {
     assert_eq!(again, INVALID_VALUE);
     let code = driver!(cuda, cuGraphAddDependencies(clone => usize, &last => *const usize, &found => *const usize, 1 => usize));
     assert_eq!((code, cuda.executable(clone)), (0, Err(INVALID_VALUE)));
-    assert_eq!(driver!(cuda, cuGraphDestroyNode(last => usize)), 0);
+    done!(cuda, cuGraphDestroyNode(last => usize));
     assert!(cuda.executable(clone).is_ok());
     for graph in [inner, outer, clone] {
-        assert_eq!(driver!(cuda, cuGraphDestroy(graph => usize)), 0);
+        done!(cuda, cuGraphDestroy(graph => usize));
     }
     assert_eq!(driver!(cuda, cuGraphDestroy(inner => usize)), INVALID_VALUE);
-}
-
-#[test]
-fn memory_that_a_launch_leaves_is_freed_by_others() {
-    let cuda = h200();
-    let (graph, mut memory, mut allocation, mut used) = (cuda.graph(), 0, allocate(1 << 20), 0_u64);
-    let code = driver!(cuda, cuGraphAddMemAllocNode(
-        &mut memory => *mut usize, graph => usize, null() => *const usize, 0 => usize, &mut allocation => *mut Allocate
-    ));
-    assert_eq!(code, 0);
-    let exec = cuda.executable(graph).unwrap();
-    assert_eq!(
-        (cuda.run_exec(exec), cuda.run_exec(exec)),
-        (0, INVALID_VALUE)
-    );
-    let free = || driver!(cuda, cuMemFreeAsync(allocation.pointer => usize, 0 => usize));
-    assert_eq!((free(), free(), cuda.run_exec(exec)), (0, INVALID_VALUE, 0));
-    // It outlives the graph.
-    assert_eq!(driver!(cuda, cuGraphExecDestroy(exec => usize)), 0);
-    assert_eq!(driver!(cuda, cuGraphDestroy(graph => usize)), 0);
-    let set = driver!(cuda, cudaMemset(allocation.pointer => usize, 1 => i32, 1 << 20 => usize));
-    assert_eq!((set, free()), (0, 0));
-    let mut attribute = || {
-        let code =
-            driver!(cuda, cuDeviceGetGraphMemAttribute(0 => i32, 0 => u32, &mut used => *mut u64));
-        (code, used)
-    };
-    assert_eq!(attribute(), (0, 1 << 20));
-    assert_eq!(driver!(cuda, cuDeviceGraphMemTrim(0 => i32)), 0);
-    assert_eq!(attribute(), (0, 0));
-}
-
-static ENDED: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn end(_: *mut c_void) {
-    ENDED.fetch_add(1, Ordering::SeqCst);
-}
-
-#[test]
-fn an_object_lives_as_long_as_a_graph_that_holds_it() {
-    let cuda = h200();
-    let (graph, mut object) = (cuda.graph(), 0);
-    let ended = || ENDED.load(Ordering::SeqCst);
-    let code = driver!(cuda, cuUserObjectCreate(
-        &mut object => *mut usize, 0 => usize, end => extern "C" fn(*mut c_void), 1 => u32, 1 => u32
-    ));
-    assert_eq!(code, 0);
-    let code =
-        driver!(cuda, cuGraphRetainUserObject(graph => usize, object => usize, 1 => u32, 1 => u32));
-    assert_eq!(code, 0);
-    cuda.empty(graph, &[]);
-    let exec = cuda.executable(graph).unwrap();
-    assert_eq!(driver!(cuda, cuGraphDestroy(graph => usize)), 0);
-    let pause = cuda.sim.pause();
-    assert_eq!(driver!(cuda, cuGraphLaunch(exec => usize, 0 => usize)), 0);
-    assert_eq!(
-        (driver!(cuda, cuGraphExecDestroy(exec => usize)), ended()),
-        (0, 0)
-    );
-    drop(pause);
-    assert_eq!((driver!(cuda, cuCtxSynchronize()), ended()), (0, 1));
-    assert_eq!(
-        driver!(cuda, cuUserObjectRelease(object => usize, 1 => u32)),
-        INVALID_VALUE
-    );
-}
-
-#[test]
-fn a_condition_chooses_a_body_and_has_a_default() {
-    let cuda = h200();
-    let (graph, data, mut node) = (cuda.graph(), cuda.managed(4), 0);
-    let mut add = |graph: usize, type_: u32, size: u32, default: u32| {
-        let mut params = Conditional {
-            kind: 13,
-            reserved: [0; 3],
-            handle: 0,
-            type_,
-            size,
-            graphs: null(),
-            rest: [0; 27],
-        };
-        let code = driver!(cuda, cudaGraphConditionalHandleCreate(
-            &mut params.handle => *mut u64, graph => usize, default => u32, 1 => u32
-        ));
-        assert_eq!(code, 0);
-        let code = driver!(cuda, cuGraphAddNode(
-            &mut node => *mut usize, graph => usize, null() => *const usize, 0 => usize, &mut params => *mut Conditional
-        ));
-        assert_eq!(code, 0);
-        // SAFETY: an array of as many graphs, which lives as long as the node.
-        (0..size as usize)
-            .map(|at| unsafe { params.graphs.add(at).read() })
-            .collect::<Vec<_>>()
-    };
-    let (switch, or_else) = (add(graph, 2, 3, 2), add(graph, 0, 2, 0));
-    for (at, body) in switch.iter().enumerate() {
-        cuda.set_node(*body, &[], row(data, 10 + at as u32, 1));
-    }
-    for (at, body) in or_else.iter().enumerate() {
-        cuda.set_node(*body, &[], row(data.wrapping_add(1), 20 + at as u32, 1));
-    }
-    // A condition in a body.
-    let inner = add(or_else[1], 0, 1, 1);
-    cuda.set_node(inner[0], &[], row(data.wrapping_add(2), 30, 1));
-    let exec = cuda.executable(graph).unwrap();
-    for _ in 0..2 {
-        bytes(data, 4).fill(0);
-        assert_eq!(cuda.run_exec(exec), 0);
-        assert_eq!(bytes(data, 4), [12, 21, 30, 0]);
-    }
 }

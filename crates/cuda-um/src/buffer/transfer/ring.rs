@@ -120,6 +120,7 @@ impl Lane {
     /// The wait for the earlier copies fails.
     pub(super) fn room(&mut self, stream: &StreamInner, bytes: usize) -> Result<*mut u8> {
         let full = &mut self.chunks[self.current];
+        full.check_holds(bytes);
         if full.used + bytes > full.bytes {
             full.mark(stream)?;
             self.current = (self.current + 1) % CHUNKS;
@@ -132,11 +133,12 @@ impl Lane {
         Ok(chunk.address.wrapping_add(start))
     }
 
-    /// Takes the chunks in turn, for copies to the host, and returns the index of the next one.
-    pub(super) fn next(&mut self) -> usize {
+    /// Takes the chunks in turn, for copies of so many bytes to the host, and returns the index of the next one.
+    pub(super) fn next(&mut self, bytes: usize) -> usize {
         self.current = (self.current + 1) % CHUNKS;
         // The whole chunk is in use until the wait for its event.
         let chunk = &mut self.chunks[self.current];
+        chunk.check_holds(bytes);
         (chunk.used, chunk.is_marked) = (chunk.bytes, false);
         self.current
     }
@@ -148,6 +150,13 @@ impl Lane {
 }
 
 impl Chunk {
+    /// # Panics
+    ///
+    /// If the piece is larger: the copy would go on in memory of another.
+    fn check_holds(&self, bytes: usize) {
+        assert!(bytes <= self.bytes, "a piece fits its chunk");
+    }
+
     pub(super) fn address(&self) -> *mut u8 {
         self.address
     }

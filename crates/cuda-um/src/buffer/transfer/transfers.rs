@@ -64,15 +64,23 @@ impl Transfers {
     /// Sets the options for copies that begin after this call. Frees the ring: at once, which waits for work that still uses its memory, or
     /// at the end of the job that has the ring.
     pub(crate) fn configure(&self, options: TransferOptions) {
-        self.state.lock().options = options;
-        self.pieces.set_options(options);
-        self.free();
+        self.change(|state| {
+            state.options = options;
+            self.pieces.set_options(options);
+        });
     }
 
     /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the job that has it.
     pub(crate) fn free(&self) {
+        self.change(|_| ());
+    }
+
+    /// Frees the memory under the same lock: a job that took the ring after a change of the options and before the free would write pieces of the new
+    /// size to chunks of the old one.
+    fn change(&self, change: impl FnOnce(&mut State)) {
         let unused = {
             let mut state = self.state.lock();
+            change(&mut state);
             state.changes += 1;
             std::mem::take(&mut state.memory)
         };

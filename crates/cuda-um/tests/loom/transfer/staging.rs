@@ -174,7 +174,7 @@ fn a_copy_that_fails_half_way_leaves_nothing_going() {
 
 /// claim 3
 #[test]
-fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
+fn the_ring_is_one_callers_and_is_freed_with_its_options_after_its_copies() {
     preempted(3, || {
         let machine = Arc::new(Machine::with(1));
         let sources = Arc::new([Memory::of(2, 1), Memory::of(2, 3)]);
@@ -191,7 +191,8 @@ fn the_ring_is_one_callers_and_is_freed_after_its_copies() {
         let other = thread::spawn(caller(1));
         let options = {
             let machine = Arc::clone(&machine);
-            thread::spawn(move || machine.device.set_transfer_options(ring(1)))
+            // Of chunks twice as large, for which no copy finds a chunk of before.
+            thread::spawn(move || machine.device.set_transfer_options(ring(2).threads(1)))
         };
         let staged = [caller(0)(), other.join().unwrap()];
         options.join().unwrap();

@@ -1,17 +1,14 @@
 //! Generated programs, on the machine, against the answers of a GPU (an H200).
 
-#[path = "generated/mod.rs"]
-mod generated;
-#[path = "all/support.rs"]
-#[allow(dead_code, reason = "a part is needed")]
-mod support;
-
+use crate::generated::{self, Generator, Program};
+use crate::support::{Arrays, Parameters};
 use cuda_um_ptx::{Checks, Device, Launch, Module};
-use generated::{Generator, Program};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Arrays, Parameters};
 
-const ANSWERS: &str = include_str!("generated/answers.txt");
+const ANSWERS: &str = include_str!("../generated/answers.txt");
+
+/// Closed programs for which the recorder (`examples/ptx_answers.rs`) had no answer to write.
+const UNANSWERED: [u64; 6] = [91, 184, 443, 522, 698, 900];
 
 /// Seed and hash.
 fn answers() -> Vec<(u64, u64)> {
@@ -54,7 +51,13 @@ fn run(program: &Program, order: u64) -> Result<Vec<u32>, String> {
 #[test]
 fn the_machine_answers_as_a_gpu() {
     let answers = answers();
-    assert!(answers.len() >= 2500, "{}", answers.len());
+    let generator = Generator::new();
+    let open = |seed: &u64| generated::is_open(*seed, &generator.program(*seed));
+    let answered = |seed: &u64| answers.iter().any(|answer| answer.0 == *seed);
+    let seeds = generator
+        .seeds()
+        .filter(|seed| !answered(seed) && !open(seed));
+    assert_eq!(seeds.collect::<Vec<_>>(), UNANSWERED);
     let next = AtomicUsize::new(0);
     let check = |generator: &Generator, &(seed, hash): &(u64, u64)| {
         let program = generator.program(seed);

@@ -1,12 +1,8 @@
 //! Kernels that were not written for this crate: those of Triton beside a GPU's answers, and wrong ones.
 
-#[path = "all/support.rs"]
-#[allow(dead_code, reason = "a part is needed")]
-mod support;
-
+use crate::support::{Arrays, Parameters, Plain, program};
 use cuda_um_ptx::math::float::{F16, Float};
 use cuda_um_ptx::{Checks, Extent, Failure, FindingKind, Launch, Module};
-use support::{Arrays, Parameters, Plain, program};
 
 /// Numbers from −0.5 to 0.5, the same as on the GPU.
 fn ramp(len: usize, seed: u64) -> Vec<f32> {

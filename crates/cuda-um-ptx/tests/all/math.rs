@@ -1,17 +1,13 @@
 //! `math` against other implementations: LLVM's APFloat, `half`, the CPU, and the manual's pseudocode. What a GPU says is in
 //! `answers.rs`.
 
-#[path = "../../tests/generated/values.rs"]
-#[allow(dead_code, unreachable_pub, reason = "a part is needed")]
-mod values;
-
-use super::convert::{cvt, pack};
-use super::float::{self, Bf16, F16, Float};
-use super::mma::{Mma, matrix_elements, mma, mma_f64};
-use super::{Mode, Round, Type};
+use crate::generated::values::{Draw, Random};
+use cuda_um_ptx::math::convert::{cvt, pack};
+use cuda_um_ptx::math::float::{self, Bf16, F16, Float};
+use cuda_um_ptx::math::mma::{Mma, matrix_elements, mma, mma_f64};
+use cuda_um_ptx::math::{Mode, Round, Type};
 use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
 use rustc_apfloat::{FloatConvert, Round as Rounding};
-use values::{Draw, Random};
 
 fn rounding(round: Round) -> Mode {
     Mode {

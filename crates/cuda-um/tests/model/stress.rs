@@ -1,54 +1,25 @@
 //! Many threads, streams and buffers of one runtime: reads return the written data, and nothing is leaked.
 //!
-//! Each thread makes random operations of `tests/model` on buffers whose contents it knows, in pools and on streams that all threads share, and hands
+//! Each thread makes random operations of the model on buffers whose contents it knows, in pools and on streams that all threads share, and hands
 //! buffers over with their contents. The default is 2,000 operations for each thread. `CUDA_UM_STRESS_SECONDS=240` sets a time, and
 //! `CUDA_UM_STRESS_SEED` repeats the random choices of a run (but not the order of the threads). A thread has at most 16 MiB of buffers.
-#![allow(dead_code, reason = "some functions serve only the model")]
 
-#[path = "model/buffer.rs"]
-mod buffer;
-#[path = "model/kernels.rs"]
-mod kernels;
-#[path = "model/model.rs"]
-mod model;
-#[path = "model/on_host.rs"]
-mod on_host;
-#[path = "model/operation.rs"]
-mod operation;
-#[path = "model/placing.rs"]
-mod placing;
-#[path = "model/pools.rs"]
-mod pools;
-#[path = "model/replay.rs"]
-mod replay;
-#[path = "model/work.rs"]
-mod work;
-#[path = "model/world.rs"]
-mod world;
-
+use crate::number;
+use crate::operation::{self, ALL, Operation, Reading};
+use crate::pools::{POOLED, Pools};
+use crate::replay::{MOST_BUFFERS, Replay, Slot};
+use crate::world::{Machine, Spec};
 use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_testkit::on_gpu;
 use cuda_um_testkit::watchdog::{say, watch};
-use operation::{ALL, Operation, Reading};
-use pools::{POOLED, Pools};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use replay::{MOST_BUFFERS, Replay, Slot};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use world::{Machine, Spec};
 
 const THREADS: usize = 16;
 /// For each thread, if no time is set.
 const OPERATIONS: u64 = 2000;
-
-fn setting(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text}: a number is expected")),
-    )
-}
 
 /// One thread's random operations; returns their number.
 ///
@@ -61,7 +32,8 @@ fn works(
     mut runner: TestRunner,
     (others, inbox): (Vec<Sender<Slot>>, Receiver<Slot>),
 ) -> Result<u64, String> {
-    let end = setting("CUDA_UM_STRESS_SECONDS").map(Duration::from_secs);
+    let seconds = number("CUDA_UM_STRESS_SECONDS", 0);
+    let end = (seconds > 0).then(|| Duration::from_secs(seconds));
     let (start, watchdog, mut done) = (Instant::now(), watch(), 0);
     let mut replay = Replay::with(&mut machine, pools, true);
     while end.map_or(done < OPERATIONS, |end| start.elapsed() < end) {
@@ -111,7 +83,7 @@ fn what_is_written_is_read_and_nothing_is_left() {
     for kind in POOLED {
         pools.of(kind, &machine.sides[0].device).unwrap();
     }
-    let seed = setting("CUDA_UM_STRESS_SEED").unwrap_or(1);
+    let seed = number("CUDA_UM_STRESS_SEED", 1);
     let (others, inboxes): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let threads = inboxes.into_iter().enumerate().map(|(number, inbox)| {
