@@ -23,6 +23,7 @@ mod peers;
 mod stream;
 
 pub(crate) use crate::driver::api::Api;
+pub(crate) use crate::driver::call::OnStream;
 pub(crate) use crate::driver::check::host_memory;
 pub use crate::driver::device::MemoryInfo;
 pub(crate) use crate::driver::memory::CopyKind;

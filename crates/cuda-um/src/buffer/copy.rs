@@ -13,6 +13,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
+use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -22,7 +23,6 @@ use std::ops::RangeBounds;
 /// copy.
 pub(super) fn from_host<T: DeviceCopy>(target: ViewMut<'_, T>, source: &[T]) -> Result<()> {
     range::same_length("copy_from_host", target.len(), source.len())?;
-    target.raw.check_write()?;
     let (target, source) = (target.into_view().into_bytes(), source.as_ptr());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
     unsafe { exchange(target, Direction::ToDevice, source.cast_mut().cast(), true) }
@@ -54,7 +54,7 @@ pub(super) unsafe fn exchange(
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
     let is_beside_guards = op.device.state().is_beside_guards();
-    let work = || {
+    let work = |calls: &Calls| {
         if !(raw.is_host_memory() || is_beside_guards && raw.is_managed()) {
             let copy = Staged {
                 direction,
@@ -66,14 +66,15 @@ pub(super) unsafe fn exchange(
             // SAFETY: the caller's promise.
             let copied = unsafe {
                 match is_beside_guards {
-                    false => transfer::with_host(&op, copy),
-                    true => through_vector(&op, copy),
+                    false => transfer::with_host(&op, calls, copy),
+                    true => through_vector(&op, calls, copy),
                 }
             };
             match copied {
+                Ok(()) => return Ok(()),
                 // A guard began meanwhile.
                 Err(Error::Busy { .. }) if raw.is_managed() => {}
-                copied => return copied,
+                Err(error) => return Err(error),
             }
         }
         let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
@@ -91,7 +92,7 @@ pub(super) unsafe fn exchange(
 ///
 /// As for [`exchange`].
 #[cold]
-unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
+unsafe fn through_vector(op: &Op<'_>, calls: &Calls, copy: Staged) -> Result<()> {
     let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
     // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
     unsafe {
@@ -103,7 +104,7 @@ unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
             host: own.as_mut_ptr(),
             ..copy
         };
-        transfer::with_host(op, own_copy)?;
+        transfer::with_host(op, calls, own_copy)?;
         if copy.direction == Direction::ToHost {
             copy.host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }
@@ -200,7 +201,7 @@ impl Stream {
                 used.wait()?;
             }
         }
-        self.submit(&op, |stream| {
+        self.submit(&op, |on| {
             let (to, from) = (target.address(), source.address());
             let api = self.inner().api();
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
@@ -209,11 +210,11 @@ impl Stream {
                 match peers {
                     None => {
                         let kind = CopyKind::ByAddress;
-                        api.memcpy_async(ordinal, to, from, bytes, kind, stream)
+                        api.memcpy_async(ordinal, to, from, bytes, kind, on)
                     }
                     Some([source, target]) => {
                         let (to, from) = ((to, target), (from.cast_const(), source));
-                        api.memcpy_peer_async(ordinal, to, from, bytes, stream)
+                        api.memcpy_peer_async(ordinal, to, from, bytes, on)
                     }
                 }
             }

@@ -21,9 +21,9 @@ pub enum What<'a> {
         /// The name of the kernel.
         kernel: &'a str,
         /// The number of blocks in each dimension.
-        grid: [u32; 3],
+        grid: &'a [u32; 3],
         /// The number of threads of a block in each dimension.
-        block: [u32; 3],
+        block: &'a [u32; 3],
     },
     /// The launch of a graph.
     Graph {

@@ -6,13 +6,21 @@ use crate::error::Result;
 use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::assert_no_lock_held;
+use cuda_um_sys::cudaStream_t;
 use std::sync::atomic::Ordering;
 
 /// A call that has begun: until it is dropped, the end of the process waits for it.
-pub(super) struct Call<'a> {
+pub(super) struct Call<'a, C = Calls> {
     api: &'a Api,
     name: &'static str,
-    _calls: Calls,
+    _calls: C,
+}
+
+/// A stream, and the proof that this thread may call CUDA.
+#[derive(Clone, Copy)]
+pub(crate) struct OnStream<'a> {
+    pub(crate) raw: cudaStream_t,
+    pub(crate) calls: &'a Calls,
 }
 
 impl Api {
@@ -24,6 +32,20 @@ impl Api {
             api: self,
             name,
         })
+    }
+
+    /// Like [`begin`](Self::begin), for a thread of which it is known that it may call CUDA.
+    #[inline]
+    pub(super) fn within<'a>(
+        &'a self,
+        on: OnStream<'a>,
+        name: &'static str,
+    ) -> Call<'a, &'a Calls> {
+        Call {
+            _calls: on.calls,
+            api: self,
+            name,
+        }
     }
 
     /// Runs code of another library that calls CUDA.
@@ -113,7 +135,7 @@ pub(super) enum How {
     Process,
 }
 
-impl Call<'_> {
+impl<C> Call<'_, C> {
     /// Calls the function, and converts its code.
     ///
     /// A function of the driver on a thread without a context (it has made no runtime call that needs one) gets one, and is called again, launches
@@ -121,10 +143,10 @@ impl Call<'_> {
     /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
     // What is done for each `How` is decided at compile time.
     #[inline(always)]
-    pub(super) fn run<C: Code>(
+    pub(super) fn run<R: Code>(
         &self,
         how: How,
-        mut function: impl FnMut() -> C,
+        mut function: impl FnMut() -> R,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
         if let How::Waits(_) = how {
@@ -145,7 +167,7 @@ impl Call<'_> {
             let code = function();
             match device {
                 // Only for this code: any other may come from earlier work, although the call succeeded.
-                Some(device) if C::NO_CONTEXT == Some(code.number()) && !is_bound => {
+                Some(device) if R::NO_CONTEXT == Some(code.number()) && !is_bound => {
                     if let Err(error) = self.api.bind(device) {
                         return self.api.end(Err(error), before);
                     }
@@ -167,7 +189,7 @@ impl Call<'_> {
 ///
 /// - the method: `ordinal` is the device; a call without it is of the whole process. After `->` is the place that the function writes, and after
 ///   `as` what the method returns instead;
-/// - [`How`] it is called, if not `On` the device;
+/// - [`How`] it is called, if not `On` the device; `Within` the work on an [`OnStream`], it does not ask again if the thread may call CUDA;
 /// - the function, in the `runtime` or the `driver`, or in `newer` or `newer_driver` if not every version has it. Without it the method returns
 ///   [`Error::NotSupported`](crate::Error::NotSupported);
 /// - the subject of its errors, if it is not the device.
@@ -178,7 +200,7 @@ macro_rules! calls {
         $(#[$doc:meta])*
         $safety:ident fn $method:ident($($ordinal:ident)? $(, $argument:ident: $type:ty)* $(,)?)
             $(-> $out:ident: $place:ty $(as $returned:ty = $value:expr)?)?
-            => $([$how:ident])? $table:ident.$function:ident($($passed:expr),* $(,)?)
+            => $([$how:ident $($on:ident)?])? $table:ident.$function:ident($($passed:expr),* $(,)?)
             $(, of ($($subject:tt)*) $(.$more:ident($($about:tt)*))*)?;
     )*) => {
         impl $crate::driver::api::Api {$(
@@ -187,14 +209,14 @@ macro_rules! calls {
                 $(, $ordinal: u32)?
                 $(, $argument: $type)*
             ) -> $crate::error::Result<calls!(@returned $($place $(as $returned)?)?)> {
-                let call = self.begin(stringify!($function))?;
+                let call = calls!(@begin self [$($($on)?)?] stringify!($function));
                 let function = calls!(@function $table self $function);
                 $(let mut $out: $place = Default::default();)?
                 let result = call.run(
                     calls!(@how $($how)? $($ordinal)?),
                     // SAFETY: the macro's documentation says which promises hold.
                     || unsafe { function($($passed),*) },
-                    || calls!(@subject $($ordinal)?
+                    move || calls!(@subject $($ordinal)?
                         $(, of ($($subject)*) $(.$more($($about)*))*)?),
                 );
                 calls!(@result result $($out $(as $value)?)?)
@@ -211,7 +233,10 @@ macro_rules! calls {
     (@result $result:ident $out:ident as $value:expr) => { $result.and_then(|()| $value) };
     (@how $ordinal:ident) => { $crate::driver::call::How::On($ordinal) };
     (@how) => { $crate::driver::call::How::Process };
+    (@how Within $ordinal:ident) => { $crate::driver::call::How::On($ordinal) };
     (@how $how:ident $ordinal:ident) => { $crate::driver::call::How::$how($ordinal) };
+    (@begin $api:ident [] $name:expr) => { $api.begin($name)? };
+    (@begin $api:ident [$on:ident] $name:expr) => { $api.within($on, $name) };
     (@function runtime $api:ident $function:ident) => { $api.table.$function };
     (@function driver $api:ident $function:ident) => { $api.table.driver()?.$function };
     (@function newer $api:ident $function:ident) => {

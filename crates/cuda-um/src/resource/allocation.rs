@@ -44,7 +44,9 @@ pub struct Allocation {
     /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
     pub(crate) is_located: bool,
     /// True for a read-only import, which refuses all writes.
-    pub(crate) is_read_only: bool,
+    is_read_only: bool,
+    /// True for it, and for pinned memory without an address for kernels.
+    is_special: bool,
     id: u64,
     /// Where the pages are, for memory that migrates.
     pub(crate) pages: Whereabouts,
@@ -92,6 +94,7 @@ impl Allocation {
             is_located: kind == MemoryKind::Managed
                 && owns_blocks(&block.addresses(), reserved_end),
             is_read_only: false,
+            is_special: kind == MemoryKind::Pinned && block.address.device.is_none(),
             id: id::next(),
             pages,
             chosen: None,
@@ -125,6 +128,11 @@ impl Allocation {
                 what: self.title().to_string(),
             }),
         }
+    }
+
+    /// Marks a read-only import, or a part of one.
+    pub(crate) fn refuse_writes(&mut self) {
+        (self.is_read_only, self.is_special) = (true, true);
     }
 
     /// Makes an allocation of no bytes, for which no CUDA function is called.
@@ -195,20 +203,17 @@ impl Allocation {
     /// A range of bytes as a part of an operation.
     #[inline]
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
-        let block: &Block = self;
-        let access = match access {
-            Access::Write if bytes.len() < block.bytes => Access::WritePart,
-            access => access,
-        };
-        let is_unmapped = self.kind == MemoryKind::Pinned && block.address.device.is_none();
         Part {
             memory: self,
-            uses: &block.in_flight,
+            uses: &self.in_flight,
             home: self.home,
-            is_special: self.is_read_only || is_unmapped,
+            is_special: self.is_special,
             is_located: self.is_located,
+            access: match access {
+                Access::Write if bytes.len() < self.bytes => Access::WritePart,
+                access => access,
+            },
             bytes,
-            access,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
+use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -63,10 +64,10 @@ pub(crate) struct Staged {
 /// # Safety
 ///
 /// As for [`with_host`](super::with_host).
-pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
+pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, calls: &Calls, copy: Staged) -> Result<()> {
     let device = op.device.state();
     let mut in_use = InUse(None);
-    let enqueued = stream.submit(op, |raw| {
+    let enqueued = stream.submit_within(calls, op, |on| {
         let inner = stream.inner();
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(inner);
@@ -79,7 +80,7 @@ pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<
         let (to, from) = copy.direction.ends(copy.device, copy.host);
         let (api, ordinal) = (inner.api(), inner.ordinal());
         // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
-        unsafe { api.memcpy_async(ordinal, to, from, copy.bytes, copy.kind, raw) }
+        unsafe { api.memcpy_async(ordinal, to, from, copy.bytes, copy.kind, on) }
     });
     // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
     let copied = enqueued.and(in_use.finish());

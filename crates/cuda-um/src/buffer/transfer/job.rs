@@ -11,7 +11,7 @@ use crate::buffer::view::View;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Access;
-use crate::driver::CopyKind;
+use crate::driver::{CopyKind, OnStream};
 use crate::element::ALIGNMENT;
 use crate::error::{Error, Result};
 use crate::process_end::Calls;
@@ -302,8 +302,11 @@ impl<'a> Job<'a> {
     unsafe fn enqueue(&self, pinned: *mut u8, piece: &Piece, stream: &StreamInner) -> Result<()> {
         let (to, from) = self.direction.ends(piece.device, pinned);
         let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
+        // For each piece: the process may end, or fork in code of the caller.
+        let calls = &Calls::of("cudaMemcpyAsync")?;
+        let on = OnStream { raw, calls };
         // SAFETY: the caller's promise.
-        unsafe { api.memcpy_async(ordinal, to, from, piece.bytes, self.kind, raw) }
+        unsafe { api.memcpy_async(ordinal, to, from, piece.bytes, self.kind, on) }
     }
 
     /// Returns the first error. Then no copy still runs.

@@ -5,10 +5,11 @@ use crate::context::event::RawEvent;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
-use crate::context::tracker::Finished;
+use crate::context::tracker::{Enqueued, Finished};
+use crate::driver::OnStream;
 use crate::driver::location::Location;
 use crate::error::Result;
-use cuda_um_sys::cudaStream_t;
+use crate::process_end::Calls;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,9 +24,10 @@ impl Place {
     /// launch.
     pub(crate) fn record<R>(
         &self,
+        calls: &Calls,
         op: &Op<'_>,
         kernel: Option<KernelNode>,
-        work: impl FnOnce(cudaStream_t) -> Result<R>,
+        work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
         let Self { capture, private } = self;
         capture.check_stamps(op)?;
@@ -41,7 +43,8 @@ impl Place {
             slots: &slots,
             parts,
         };
-        let result = work(private.raw());
+        let raw = private.raw();
+        let result = work(OnStream { raw, calls });
         uses.returned = true;
         drop(uses);
         let Some(mut kernel) = kernel else {
@@ -101,10 +104,11 @@ impl Drop for RecordUses<'_, '_> {
                 "CUDA may have recorded a part of that work: capture again",
             ));
         }
-        let (seq, mut finished) = (self.private.number(), Finished::new());
+        let work = Enqueued::new(self.private, self.private.number());
+        let mut finished = Finished::new();
         for (slot, part) in self.slots.iter().zip(self.parts) {
             let uses = slot.uses.borrow();
-            uses.record(self.private, seq, part.access, &mut finished);
+            uses.record(work, part.access, &mut finished);
             slot.used(part);
         }
     }

@@ -6,7 +6,7 @@ use crate::context::driver_state::ManagedBytes;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::reclaim::Which;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::{Access, Finished, Use};
+use crate::context::tracker::{Access, Enqueued, Finished, Use};
 use crate::driver::Api;
 use crate::driver::mempool::MemPool;
 use crate::driver::owned::Owned;
@@ -115,11 +115,9 @@ impl Driver {
         let block = Block::new(Address::shared(pointer), bytes);
         let stream = self.stream.inner();
         // Numbered after it was enqueued, so this covers the allocation.
-        let seq = stream.submitted();
+        let work = Enqueued::new(stream, stream.submitted());
         let mut finished = Finished::new();
-        block
-            .in_flight
-            .record(stream, seq, Access::Write, &mut finished);
+        block.in_flight.record(work, Access::Write, &mut finished);
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let device = Some(self.device.clone());
         Ok(Allocation::of_block(owner, device, block))
@@ -138,9 +136,9 @@ impl Driver {
         let managed = self.check(bytes)?;
         self.traits.device.reclaim.keep_budget();
         let (api, ordinal, pool) = self.call();
-        let pointer = self.stream.submit(&self.op(), |stream| {
+        let pointer = self.stream.submit(&self.op(), |on| {
             // SAFETY: the pool and the stream are live.
-            unsafe { api.malloc_from_pool(ordinal, pool, bytes, stream) }
+            unsafe { api.malloc_from_pool(ordinal, pool, bytes, on.raw) }
         })?;
         managed.into_iter().for_each(ManagedBytes::keep);
         Ok(pointer)
@@ -263,14 +261,14 @@ impl Owner for Driver {
     unsafe fn release(&self, released: Released<'_>) {
         let buffer = released.buffer;
         let mut is_ordered = false;
-        let enqueued = self.stream.submit(&self.op(), |stream| {
+        let enqueued = self.stream.submit(&self.op(), |on| {
             for used in &released.block.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
             let (api, ordinal, _) = self.call();
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
-            unsafe { api.free_async(ordinal, released.block.address.host, stream) }
+            unsafe { api.free_async(ordinal, released.block.address.host, on.raw) }
         });
         match enqueued {
             Ok(()) => self.discharge(&released.block),
