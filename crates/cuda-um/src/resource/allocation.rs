@@ -265,7 +265,8 @@ impl Allocation {
     /// Returns true if pages may not be on the device where the memory was allocated.
     #[inline]
     pub(crate) fn may_be_away(&self) -> bool {
-        self.pages.is_away() || self.may_be_evicted_from(Location::Device(self.state().ordinal))
+        let state = self.device().state();
+        self.pages.is_away() || state.driver.evicts(state.ordinal)
     }
 
     /// The driver evicts pages to the host.
@@ -340,7 +341,7 @@ impl Allocation {
     /// concurrent managed access. Then the host accesses it.
     #[inline]
     pub(crate) fn is_left_to_host(&self) -> bool {
-        self.is_managed() && self.state().is_beside_guards()
+        self.is_managed() && self.device().state().is_beside_guards()
     }
 
     /// The buffer, for errors.
