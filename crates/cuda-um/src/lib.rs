@@ -30,7 +30,8 @@
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`kernel::KernelArg`]. Recorded work: [`graph`].
 //!
 //! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
-//! libraries), [`buffer`] (guards that own their buffer, results of methods), [`managed`] (where pages are), [`observe`] (code that is told of each operation).
+//! libraries), [`buffer`] (guards that own their buffer, results of methods), [`managed`] (where pages are), [`observe`] (observers, which the
+//! library calls before and after each operation).
 //!
 //! # Ordering
 //!

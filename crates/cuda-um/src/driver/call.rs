@@ -165,7 +165,8 @@ impl Call<'_> {
 
 /// The table of calls: a method of [`Api`] for each function of CUDA. An entry has
 ///
-/// - the method: `ordinal` is the device, which a call of the process has not. After `->` is the place that the function writes, and after `as` what the method returns in its stead;
+/// - the method: `ordinal` is the device; a call without it is of the whole process. After `->` is the place that the function writes, and after
+///   `as` what the method returns instead;
 /// - [`How`] it is called, if not `On` the device;
 /// - the function, in the `runtime` or the `driver`, or in `newer` or `newer_driver` if not every version has it. Without it the method returns
 ///   [`Error::NotSupported`](crate::Error::NotSupported);

@@ -36,7 +36,7 @@ pub struct Allocation {
     device: Option<Device>,
     /// Taken once `is_owned` is false. Then only `owner`, `id` and the traits are used.
     block: ManuallyDrop<Box<Block>>,
-    /// False as soon as observers are told of the free: a panic of one leaks the memory.
+    /// Becomes false before observers are told of the free: if an observer panics, the memory is leaked.
     is_owned: bool,
     // The next three are known from the owner and the block, and are kept here because each launch reads them.
     kind: MemoryKind,

@@ -112,8 +112,11 @@ impl<'a> Job<'a> {
         let (device, used) = (views[0].device(), &views[first.of..=last.of]);
         let (stream, transfers) = (device.own_stream()?, Transfers::of(device.state()));
         if used.iter().all(is_written_by_host) {
-            // For its threads only.
-            let turn = transfers.take(is_read);
+            // For its threads only. One thread leaves the ring to others while it waits.
+            let turn = match threads {
+                1 => None,
+                _ => transfers.take(is_read),
+            };
             let mut open = SmallVec::<[_; 1]>::new();
             for view in used {
                 open.push(view.raw.wait_for_host(&view.bytes(), Access::Write, call)?);
