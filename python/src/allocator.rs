@@ -101,13 +101,13 @@ unsafe fn free(number: usize, address: *mut c_void, device: c_int, stream: *mut 
 
 /// The functions that PyTorch's `CUDAPluggableAllocator` finds by name.
 macro_rules! functions {
-    ($($number:literal $allocate:ident $free:ident,)*) => {$(
+    ($($number:literal)*) => {$(const _: () = {
         /// Allocates `bytes` bytes on a device, in the order of a stream. Null if that is not possible.
         ///
         /// # Safety
         /// The stream is 0 or a live stream of the device.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $allocate(bytes: isize, device: c_int, stream: *mut c_void) -> *mut c_void {
+        #[unsafe(export_name = concat!("cuda_um_allocate_", $number))]
+        unsafe extern "C" fn c_allocate(bytes: isize, device: c_int, stream: *mut c_void) -> *mut c_void {
             // SAFETY: guaranteed by the caller.
             unsafe { allocate($number, bytes, device, stream) }
         }
@@ -116,34 +116,18 @@ macro_rules! functions {
         ///
         /// # Safety
         /// The stream is 0 or a live stream of the device. All work that uses the memory is on it, or ordered before.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $free(address: *mut c_void, _bytes: isize, device: c_int, stream: *mut c_void) {
+        #[unsafe(export_name = concat!("cuda_um_free_", $number))]
+        unsafe extern "C" fn c_free(address: *mut c_void, _bytes: isize, device: c_int, stream: *mut c_void) {
             // SAFETY: guaranteed by the caller.
             unsafe { free($number, address, device, stream) }
         }
-    )*
-    const NAMES: [(&str, &str); 16] = [$((stringify!($allocate), stringify!($free)),)*];
+    };)*
+    const NAMES: [(&str, &str); 16] =
+        [$((concat!("cuda_um_allocate_", $number), concat!("cuda_um_free_", $number)),)*];
     };
 }
 
-functions! {
-    0 cuda_um_allocate_0 cuda_um_free_0,
-    1 cuda_um_allocate_1 cuda_um_free_1,
-    2 cuda_um_allocate_2 cuda_um_free_2,
-    3 cuda_um_allocate_3 cuda_um_free_3,
-    4 cuda_um_allocate_4 cuda_um_free_4,
-    5 cuda_um_allocate_5 cuda_um_free_5,
-    6 cuda_um_allocate_6 cuda_um_free_6,
-    7 cuda_um_allocate_7 cuda_um_free_7,
-    8 cuda_um_allocate_8 cuda_um_free_8,
-    9 cuda_um_allocate_9 cuda_um_free_9,
-    10 cuda_um_allocate_10 cuda_um_free_10,
-    11 cuda_um_allocate_11 cuda_um_free_11,
-    12 cuda_um_allocate_12 cuda_um_free_12,
-    13 cuda_um_allocate_13 cuda_um_free_13,
-    14 cuda_um_allocate_14 cuda_um_free_14,
-    15 cuda_um_allocate_15 cuda_um_free_15,
-}
+functions! { 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 
 /// Memory for a framework, in the order of the framework's streams: what `cuda_um.torch`, `cuda_um.cupy` and `cuda_um.numba` use.
 ///
@@ -194,7 +178,7 @@ impl Allocator {
     }
 
     /// Allocates memory with arbitrary contents. Work on `stream` (a handle of CUDA) runs after all work of the memory's former owners. The memory is
-    /// freed with the block, in the order of the same stream, without a wait; the block keeps `owner` until then, such as the object of the stream.
+    /// freed with the block, in the order of the same stream; the block keeps `owner` until then, such as the object of the stream.
     #[pyo3(signature = (nbytes, device=Number(0), stream=0, owner=None), text_signature = "(self, nbytes, device=0, stream=0, owner=None)")]
     fn allocate(
         &self,
@@ -315,7 +299,7 @@ impl Drop for Block {
                 with_exposed_provenance_mut(stream),
             )
         };
-        // After an error of CUDA the memory stays; a drop has nobody to tell.
+        // A drop returns no error: the memory stays allocated.
         drop(freed);
     }
 }

@@ -269,6 +269,7 @@ def test_arrays_are_saved_and_loaded(tmp_path, kind):
     assert {name: array.shape for name, array in loaded.items()} == {"a": (1, 3), "b": (2, 0)}
     assert loaded["a"][0, 2] == 7
     before = path.read_bytes()
+    assert b'"__metadata__":{"format":"pt"}' in before
     with pytest.raises(cuda_um.ArgumentError, match='"c" is .*ndarray.*cuda_um.array'):
         cuda_um.save_file({"c": np.zeros(3)}, path)
     with pytest.raises(cuda_um.MissingFileError):

@@ -47,8 +47,7 @@
 //! # Threads, processes, tracing
 //!
 //! All types are `Send` and `Sync`, except host guards, which stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards emit [`tracing`] events with the target `cuda_um` at the level DEBUG, within spans of the operations: `docs/observing.md` lists
-//! their fields. The crate `um-profile` has a profiler, and `um-auto` automatic prefetch, both over [`observe`].
+//! guards emit [`tracing`] events with the target `cuda_um` at the level DEBUG: `docs/observing.md` lists their fields. The crate `um-profile` has a profiler, and `um-auto` automatic prefetch, both over [`observe`].
 //!
 //! A child made by `fork` cannot use CUDA, and has no managed memory. There, every CUDA call, work, guard and allocation is refused
 //! ([`Error::Forked`]), and dropping the parent's objects does nothing. The child must not read through an inherited guard. A process may end with live

@@ -46,7 +46,7 @@ impl Subscriber for Log {
     fn exit(&self, _span: &Id) {}
 }
 
-/// Held by each test: `tracing` keeps for the whole process which spans a subscriber wants, so a test must not begin or end within another.
+/// Held by each test: `tracing` keeps for the whole process which events a subscriber wants, so a test must not begin or end within another.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]

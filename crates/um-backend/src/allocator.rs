@@ -19,8 +19,8 @@ use crate::error::{CudaError, Result};
 
 /// An allocator that a framework can plug in: it gives and takes addresses, in the order of the framework's streams.
 ///
-/// The memory is a [`Pool`]'s. A block that is freed on one stream and allocated on another is used there only after the work of the first: neither
-/// call waits. Profiles show the blocks by [`name`](Self::name), with every migration.
+/// The memory is a [`Pool`]'s. A block that is freed on one stream and allocated on another is used there only after the work of the first. Each
+/// call records events and makes a stream wait, so a framework that allocates often keeps a cache of its own above. Profiles show the blocks by [`name`](Self::name), with every migration.
 ///
 /// # Examples
 /// ```

@@ -41,6 +41,6 @@ def mem_pool(
     ``kind`` is "unified", which the CPU and the GPU access at one address, or "device". With ``oversubscription=True``, unified memory may exceed that of
     the device. With ``prefetch``, new unified memory is on the device before a kernel uses it. ``name`` is the memory's name in profiles.
 
-    PyTorch caches memory in segments of 2 MiB and more over the pool, and frees a segment in the order of its stream, without a wait.
+    PyTorch caches memory in segments of 2 MiB and more over the pool, and frees a segment in the order of its stream.
     """
     return MemPool(_cuda_um.Allocator(kind, oversubscription, prefetch, name))

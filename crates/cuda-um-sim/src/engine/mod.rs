@@ -32,6 +32,7 @@ mod link;
 mod machine;
 mod managed;
 mod memory;
+mod memset;
 mod misuse_log;
 mod module;
 mod operation;

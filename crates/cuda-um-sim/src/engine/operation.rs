@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::copy::{Copy, Set};
+use super::copy::Copy;
 use super::core::Core;
 use super::foreign::forbid_calls;
 use super::graph::{Conditional, GraphMemory, NodeParams};
 use super::launch::Kernel;
 use super::memory::Span;
+use super::memset::Set;
 use super::state::State;
 use super::status::Code;
 use super::stream::{Completion, Stream, Work};

@@ -233,7 +233,7 @@ node_functions! { Runtime Runtime;
     }
 
     fn cudaGraphExecChildGraphNodeSetParams(core, exec: usize, node: usize, child: usize) {
-        core.state.lock().update_child((exec, node), child)
+        set_exec(core, exec, node, NodeParams::Child(child))
     }
 
     fn cudaGraphAddNode_v2 as "cudaGraphAddNode" (

@@ -3,6 +3,8 @@
 use cuda_um_testkit::child::{Over, in_child};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use um_backend::allocator::Allocator;
+use um_backend::cuda_um::{MemoryKind, Pool, PoolOptions};
 use um_backend::{
     BufferKind, CudaBackend, CudaBackendConfig, CudaDevice, CudaError, DType, RuntimeChoice,
     SharedBuffer,
@@ -168,4 +170,43 @@ fn a_child_opens_a_runtime_after_its_parent_failed_to() {
         i32::from(opened.is_ok())
     });
     assert_eq!(code, 1);
+}
+
+/// Memory of a framework, also while threads of the parent use the allocator.
+#[test]
+#[allow(
+    unsafe_code,
+    reason = "passes streams and addresses as a framework does"
+)]
+fn a_child_is_refused_an_allocator() {
+    let backend = CudaBackend::initialize_blocking(simulated()).unwrap();
+    let (device, is_over) = (backend.device(), AtomicBool::new(false));
+    let pool = Pool::new(device, MemoryKind::Device, PoolOptions::default()).unwrap();
+    let (allocator, stream) = (
+        Allocator::new(pool).unwrap(),
+        device.create_stream().unwrap(),
+    );
+    // SAFETY: the stream lives, and nothing uses the memory.
+    let allocate = || unsafe { allocator.allocate(1000, stream.as_raw()) };
+    // SAFETY: as above.
+    let free = |address| unsafe { allocator.free(address, stream.as_raw()) };
+    let address = allocate().unwrap();
+    std::thread::scope(|scope| {
+        let _over = Over(&is_over);
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                free(allocate().unwrap()).unwrap();
+            }
+        });
+        for round in 0..10 {
+            let code = in_child(|| {
+                let freed = free(address);
+                let is_first = |error: &CudaError| error.to_string().contains("Allocator::free");
+                assert!(freed.as_ref().is_err_and(is_first), "{freed:?}");
+                first_not_refused([freed, allocate().map(drop)])
+            });
+            assert_eq!(code, 0, "round {round}");
+        }
+    });
+    free(address).unwrap();
 }

@@ -256,6 +256,10 @@ impl State {
         if !matches!(kind, 0..=3 | 5..=7) {
             return Err(Code::NOT_SUPPORTED);
         }
+        // These make something that no such node would own.
+        if matches!(params, NodeParams::Child(_) | NodeParams::Allocate { .. }) {
+            return Err(Code::INVALID_VALUE);
+        }
         let operation = self.operation(params)?;
         if operation.kind() != kind {
             return Err(Code::INVALID_VALUE);

@@ -28,6 +28,9 @@ impl State {
         (exec, node): (usize, usize),
         mut params: NodeParams,
     ) -> Result<(), Code> {
+        if let NodeParams::Child(graph) = params {
+            return self.update_child((exec, node), graph);
+        }
         let found = self.exec_node(exec, node)?;
         if let (
             NodeParams::Kernel {

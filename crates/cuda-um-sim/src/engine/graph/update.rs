@@ -109,7 +109,7 @@ impl State {
     }
 
     /// Does it for the nodes that a graph is as a node of the executable one.
-    pub(crate) fn update_child(
+    pub(super) fn update_child(
         &mut self,
         (exec, node): (usize, usize),
         graph: usize,

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use cuda_um_sim::Leak;
 use cuda_um_sys::cudaMemsetParams;
 
 use crate::copy::copy_3d;
@@ -240,6 +241,15 @@ fn graphs_are_nodes_and_copies_of_graphs() {
     let update = |graph: usize| driver!(cuda, cuGraphExecChildGraphNodeSetParams(exec => usize, child => usize, graph => usize));
     assert_eq!((update(inner), update(outer)), (0, 910));
     assert_eq!((cuda.run_exec(exec), bytes(data, 64)[0]), (0, 9));
+    // So does the function for nodes of any kind. No other node takes a graph.
+    given.value = 11;
+    done!(cuda, cuGraphMemsetNodeSetParams(set => usize, &given => *const cudaMemsetParams));
+    let mut words = [0; 32];
+    (words[0], words[2]) = (4, inner);
+    done!(cuda, cuGraphExecNodeSetParams(exec => usize, child => usize, &words => *const [usize; 32]));
+    assert_eq!((cuda.run_exec(exec), bytes(data, 64)[0]), (0, 11));
+    let wrong = driver!(cuda, cuGraphNodeSetParams(first => usize, &words => *const [usize; 32]));
+    assert_eq!(wrong, INVALID_VALUE);
 
     done!(cuda, cuGraphClone(&mut found => *mut usize, outer => usize));
     let clone = found;
@@ -258,4 +268,5 @@ fn graphs_are_nodes_and_copies_of_graphs() {
         done!(cuda, cuGraphDestroy(graph => usize));
     }
     assert_eq!(driver!(cuda, cuGraphDestroy(inner => usize)), INVALID_VALUE);
+    assert!(!cuda.sim.leaks().contains(&Leak::Graph));
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 
 use cuda_um_testkit::{Told, device};
 use um_backend::allocator::Allocator;
+use um_backend::cuda_um::sys::cudaMemRangeAttribute;
 use um_backend::cuda_um::{MemoryKind, Pool, PoolOptions};
 use um_backend::{CudaError, Device, Stream};
 
@@ -33,22 +34,86 @@ fn free(allocator: &Allocator, address: *mut c_void, stream: &Stream) {
 #[test]
 fn memory_that_one_stream_frees_is_used_on_another_after_its_work_and_no_call_waits() {
     let (_sim, device, a) = device();
-    let b = device.create_stream().unwrap();
+    // The allocator has fewer streams of its own, so some of these share one with `a`, and others do not.
+    let others = [(); 16].map(|()| device.create_stream().unwrap());
     for kind in KINDS {
-        for bytes in [1000, 24 * MIB] {
+        for (b, bytes) in others.iter().flat_map(|b| [(b, 1000), (b, 24 * MIB)]) {
             let allocator = allocator(&device, kind, PoolOptions::default());
             let told = Told::load(&device);
             let address = allocate(&allocator, bytes, &a);
             told.launch(&a, 0u64);
             free(&allocator, address, &a);
             assert_eq!(allocator.stats().live_bytes, 0);
-            assert_eq!(allocate(&allocator, bytes, &b), address);
+            assert_eq!(allocate(&allocator, bytes, b), address);
             assert!(!b.is_idle().unwrap() && !told.has_ended());
             told.tell();
             b.synchronize().unwrap();
             assert!(told.has_ended());
-            free(&allocator, address, &b);
+            free(&allocator, address, b);
         }
+    }
+}
+
+#[test]
+fn a_stream_of_the_framework_may_be_destroyed_before_its_memory_is_freed_and_used_again() {
+    let (_sim, device, a) = device();
+    let b = device.create_stream().unwrap();
+    let table = device.runtime().table();
+    for (kind, is_freed) in KINDS
+        .into_iter()
+        .flat_map(|kind| [(kind, true), (kind, false)])
+    {
+        let allocator = allocator(&device, kind, PoolOptions::default());
+        let told = Told::load(&device);
+        let mut theirs = std::ptr::null_mut();
+        // SAFETY: the stream is written, used while it lives, and destroyed once.
+        let address = unsafe {
+            assert_eq!((table.cudaStreamCreateWithFlags)(&mut theirs, 1).0, 0);
+            let address = allocator.allocate(1000, theirs).unwrap();
+            {
+                let theirs = device.adopt_stream(theirs, ()).unwrap();
+                told.launch(&theirs, 0u64);
+                a.wait(&theirs.record().unwrap()).unwrap();
+            }
+            if is_freed {
+                allocator.free(address, theirs).unwrap();
+            }
+            assert_eq!((table.cudaStreamDestroy)(theirs).0, 0);
+            address
+        };
+        if !is_freed {
+            free(&allocator, address, &a);
+        }
+        assert_eq!(allocate(&allocator, 1000, &b), address);
+        assert!(!b.is_idle().unwrap() && !told.has_ended());
+        told.tell();
+        b.synchronize().unwrap();
+        assert!(told.has_ended());
+        free(&allocator, address, &b);
+    }
+}
+
+#[test]
+fn new_managed_memory_is_on_the_device_unless_the_prefetch_is_off() {
+    let (_sim, device, stream) = device();
+    if !cuda_um_testkit::is_concurrent(&device) {
+        return;
+    }
+    for prefetch in [true, false] {
+        let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap();
+        let allocator = Allocator::new(pool).unwrap().prefetch(prefetch);
+        let address = allocate(&allocator, 4 * MIB, &stream);
+        stream.synchronize().unwrap();
+        let ask = device.runtime().table().cudaMemRangeGetAttribute;
+        let what = cudaMemRangeAttribute::cudaMemRangeAttributeLastPrefetchLocation;
+        let mut last = 0_i32;
+        let written = (&raw mut last).cast::<c_void>();
+        // SAFETY: the memory lives, and the answer has four bytes.
+        let code = unsafe { ask(written, 4, what, address, 4 * MIB) };
+        let invalid_device = -2;
+        let expected = if prefetch { 0 } else { invalid_device };
+        assert_eq!((code.0, last), (0, expected), "{prefetch}");
+        free(&allocator, address, &stream);
     }
 }
 
