@@ -18,7 +18,7 @@ use crate::error::LoadError;
 use crate::math::Scalar;
 use crate::module::{Kernel, Module};
 use crate::program::{Address, Class, Code, Constant, Extra, Inst, Op, Place, Program, Slot};
-use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type};
+use crate::syntax::{Instruction, Operand, Space, Statement, Text, Type};
 use calls::{Known, Passed};
 use names::{Binding, Scope};
 

@@ -98,7 +98,7 @@ fn survives(text: &str) -> usize {
     ran
 }
 
-/// `CHANGED_TEXTS` is how many of each file; 700 without.
+/// `CHANGED_TEXTS` is how many of each file, and the seed; 700 without.
 #[test]
 fn changed_texts_are_refused_or_run() {
     let root = format!("{}/../..", env!("CARGO_MANIFEST_DIR"));
@@ -115,11 +115,11 @@ fn changed_texts_are_refused_or_run() {
         .s16 .pred _ mov.b64 cvt.rn.f16.f32 set.lt.f32.f32 mad atom.global.cas.b32 vadd4.u32.u32.u32 shfl.sync.up.b32 mma selp.b32 call bar.red.popc.u32"
         .split_whitespace()
         .collect();
+    let mut ran = 0;
     for seed in seeds {
         let text = std::fs::read_to_string(format!("{root}/{seed}")).unwrap();
-        let mut ran = 0;
         for _ in 0..count {
-            let mut changed: Vec<char> = text.chars().take(3000 + random.below(3000)).collect();
+            let mut changed: Vec<char> = text.chars().take(3000 + random.below(6000)).collect();
             for _ in 0..1 + random.below(4) {
                 let at = random.below(changed.len());
                 match random.below(4) {
@@ -141,9 +141,9 @@ fn changed_texts_are_refused_or_run() {
             }
             ran += survives(&changed.into_iter().collect::<String>());
         }
-        println!("{seed}: {ran} of {count}");
-        assert!(ran > 0, "no change of {seed} ran");
     }
+    println!("{ran} kernels ran");
+    assert!(ran as u64 > count / 4, "{ran} kernels ran");
 }
 
 #[test]
