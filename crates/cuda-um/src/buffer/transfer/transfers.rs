@@ -137,6 +137,8 @@ impl Turn<'_> {
             preparing,
             lacks,
         } = &mut self.memory;
+        // The options may have changed since the caller chose the number.
+        let threads = threads.min(self.options.threads);
         let chunk_bytes = self.options.chunk_bytes();
         let prepared = preparing.take_if(|preparing| waits || preparing.is_over());
         let mut new = prepared.map(Preparing::finish);
