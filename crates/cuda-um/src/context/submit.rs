@@ -43,7 +43,7 @@ impl Stream {
         work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
         let calls = Calls::of(WORK)?;
-        match self.place(op)? {
+        match self.admit(op)? {
             None => self.enqueue(calls, op, work),
             Some(place) => place.record(&calls, op, node()?, work),
         }
@@ -57,21 +57,15 @@ impl Stream {
         op: &Op<'_>,
         work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
-        match self.place(op)? {
+        match self.admit(op)? {
             None => self.run(calls, op, work),
             Some(place) => place.record(calls, op, None, work),
         }
     }
 
-    /// Like [`place`](Self::place), for what does not submit the operation at once.
-    pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
-        fork::check(WORK)?;
-        self.place(op)
-    }
-
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
     #[inline(always)]
-    pub(crate) fn place(&self, op: &Op<'_>) -> Result<Option<Place>> {
+    pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
         let inner = self.inner();
         let home = inner.device().identity();
         // Without branches.
@@ -140,8 +134,7 @@ impl Stream {
             inner,
             finished: &mut finished,
         };
-        let raw = inner.raw();
-        let done = work(OnStream { raw, calls })?;
+        let done = work(OnStream::new(inner.raw(), calls))?;
         // Here, and not by the drop, which is no part of this function.
         record.record();
         if finished.is_empty() {

@@ -7,20 +7,30 @@ use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::assert_no_lock_held;
 use cuda_um_sys::cudaStream_t;
+use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 /// A call that has begun: until it is dropped, the end of the process waits for it.
-pub(super) struct Call<'a, C = Calls> {
+pub(super) struct Call<'a> {
     api: &'a Api,
     name: &'static str,
-    _calls: C,
+    /// `None` within an [`OnStream`], which has them.
+    _calls: Option<Calls>,
 }
 
 /// A stream, and the proof that this thread may call CUDA.
 #[derive(Clone, Copy)]
 pub(crate) struct OnStream<'a> {
     pub(crate) raw: cudaStream_t,
-    pub(crate) calls: &'a Calls,
+    _calls: PhantomData<&'a Calls>,
+}
+
+impl<'a> OnStream<'a> {
+    #[inline]
+    pub(crate) fn new(raw: cudaStream_t, _: &'a Calls) -> Self {
+        let _calls = PhantomData;
+        Self { raw, _calls }
+    }
 }
 
 impl Api {
@@ -28,21 +38,16 @@ impl Api {
     #[inline]
     pub(super) fn begin(&self, name: &'static str) -> Result<Call<'_>> {
         Ok(Call {
-            _calls: Calls::of(name)?,
+            _calls: Some(Calls::of(name)?),
             api: self,
             name,
         })
     }
 
-    /// Like [`begin`](Self::begin), for a thread of which it is known that it may call CUDA.
     #[inline]
-    pub(super) fn within<'a>(
-        &'a self,
-        on: OnStream<'a>,
-        name: &'static str,
-    ) -> Call<'a, &'a Calls> {
+    pub(super) fn within<'a>(&'a self, _on: OnStream<'a>, name: &'static str) -> Call<'a> {
         Call {
-            _calls: on.calls,
+            _calls: None,
             api: self,
             name,
         }
@@ -135,7 +140,7 @@ pub(super) enum How {
     Process,
 }
 
-impl<C> Call<'_, C> {
+impl Call<'_> {
     /// Calls the function, and converts its code.
     ///
     /// A function of the driver on a thread without a context (it has made no runtime call that needs one) gets one, and is called again, launches
@@ -143,10 +148,10 @@ impl<C> Call<'_, C> {
     /// this error for a later call (a corrupted context reports the cause, a destroyed one 709).
     // What is done for each `How` is decided at compile time.
     #[inline(always)]
-    pub(super) fn run<R: Code>(
+    pub(super) fn run<C: Code>(
         &self,
         how: How,
-        mut function: impl FnMut() -> R,
+        mut function: impl FnMut() -> C,
         subject: impl FnOnce() -> Subject,
     ) -> Result<()> {
         if let How::Waits(_) = how {
@@ -167,7 +172,7 @@ impl<C> Call<'_, C> {
             let code = function();
             match device {
                 // Only for this code: any other may come from earlier work, although the call succeeded.
-                Some(device) if R::NO_CONTEXT == Some(code.number()) && !is_bound => {
+                Some(device) if C::NO_CONTEXT == Some(code.number()) && !is_bound => {
                     if let Err(error) = self.api.bind(device) {
                         return self.api.end(Err(error), before);
                     }

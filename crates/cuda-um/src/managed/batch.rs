@@ -160,7 +160,7 @@ pub(crate) fn prefetch(
     }
     let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
     let calls = Calls::of("prefetch")?;
-    let place = stream.place(&op)?;
+    let place = stream.admit(&op)?;
     stream.inner().look_for_evictions();
     if place.is_none() && memory(parts).all(|(raw, _)| raw.is_known_at(location)) {
         drop(calls);

@@ -26,11 +26,12 @@ fn graph(stream: &Stream, to: usize, uses: impl KernelArgs) -> GraphExec {
     let at = without_provenance_mut(to);
     let record = |work: &crate::kernel::foreign::ForeignWork<'_>| {
         let (api, kind) = (stream.inner().api(), CopyKind::ByAddress);
-        let (raw, calls) = (work.stream(), &Calls::of("work")?);
+        let calls = Calls::of("work")?;
+        let on = OnStream::new(work.stream(), &calls);
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: the copy is of no bytes.
         unsafe {
-            api.memcpy_async(0, at, at, 0, kind, OnStream { raw, calls })
+            api.memcpy_async(0, at, at, 0, kind, on)
         }
     };
     #[allow(unsafe_code, reason = "work by address")]

@@ -35,14 +35,13 @@ pub(crate) fn runtime(machine: Engine) -> Runtime {
 pub(crate) fn work(stream: &Stream, to: usize) -> Result<()> {
     let at = without_provenance_mut(to);
     let inner = stream.inner();
-    let (raw, calls) = (inner.raw(), &Calls::of("work")?);
+    let calls = Calls::of("work")?;
+    let on = OnStream::new(inner.raw(), &calls);
     #[allow(unsafe_code, reason = "a copy by address")]
     // SAFETY: the copy is of no bytes.
     unsafe {
         let kind = CopyKind::ByAddress;
-        inner
-            .api()
-            .memcpy_async(0, at, at, 0, kind, OnStream { raw, calls })
+        inner.api().memcpy_async(0, at, at, 0, kind, on)
     }
 }
 

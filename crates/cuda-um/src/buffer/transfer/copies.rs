@@ -14,7 +14,6 @@ use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToDevice,
@@ -55,7 +54,6 @@ pub(crate) struct Staged {
     pub(crate) host: *mut u8,
     pub(crate) device: *mut u8,
     pub(crate) bytes: usize,
-    /// The kind of copy that CUDA gets.
     pub(crate) kind: CopyKind,
 }
 

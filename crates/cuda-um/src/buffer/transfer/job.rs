@@ -20,10 +20,8 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A part of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// The device's side.
     pub(crate) device: *mut u8,
     /// The position in the job, in bytes.
     pub(crate) at: usize,
@@ -214,7 +212,6 @@ impl<'a> Job<'a> {
         });
     }
 
-    /// Takes the next piece.
     fn take(&self) -> Option<&'a Piece> {
         self.pieces.get(self.next.fetch_add(1, Ordering::AcqRel))
     }
@@ -301,10 +298,10 @@ impl<'a> Job<'a> {
     /// The promise of `through_ring`, and nothing else uses the pinned memory until the copy is done.
     unsafe fn enqueue(&self, pinned: *mut u8, piece: &Piece, stream: &StreamInner) -> Result<()> {
         let (to, from) = self.direction.ends(piece.device, pinned);
-        let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
+        let (api, ordinal) = (stream.api(), stream.ordinal());
         // For each piece: the process may end, or fork in code of the caller.
-        let calls = &Calls::of("cudaMemcpyAsync")?;
-        let on = OnStream { raw, calls };
+        let calls = Calls::of("cudaMemcpyAsync")?;
+        let on = OnStream::new(stream.raw(), &calls);
         // SAFETY: the caller's promise.
         unsafe { api.memcpy_async(ordinal, to, from, piece.bytes, self.kind, on) }
     }

@@ -62,7 +62,6 @@ impl TransferOptions {
         }
     }
 
-    /// Returns the size of the largest piece of a job.
     pub(super) fn most_piece_bytes(self) -> usize {
         match self.chunk_bytes() {
             0 => MOST,

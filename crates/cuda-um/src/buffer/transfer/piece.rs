@@ -9,7 +9,6 @@
 )]
 
 use crate::buffer::transfer::copies::{self, Direction, Staged};
-use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::capture;
@@ -34,14 +33,11 @@ const LARGEST: usize = PIECE / 2;
 /// So many copies have a piece at a time. The driver does further ones.
 const PIECES: usize = 16;
 
-/// The pieces of a device.
 #[derive(Default)]
 pub(super) struct Pieces {
     all: [Exclusive; PIECES],
-    /// True if no copy is staged.
-    // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
-    is_off: AtomicBool,
     /// True if the driver refused to write a flag: no later copy tries it.
+    // Relaxed: a copy that does not see it tries once more.
     has_no_flags: AtomicBool,
 }
 
@@ -61,7 +57,10 @@ impl Exclusive {
     /// Takes the piece for this thread; `None` if another one has it.
     #[inline]
     fn take(&self) -> Option<Taken<'_>> {
-        (!self.is_taken.swap(true, Ordering::Acquire)).then_some(Taken(self))
+        match self.is_taken.swap(true, Ordering::Acquire) {
+            true => None,
+            false => Some(Taken(self)),
+        }
     }
 }
 
@@ -121,25 +120,16 @@ pub(crate) unsafe fn with_host(op: &Op<'_>, calls: &Calls, copy: Staged) -> Resu
 }
 
 impl Pieces {
-    /// Takes the piece of this thread, or a free one; `None` if there is none, or no copy is staged.
+    /// Takes the piece of this thread, or a free one.
     #[inline]
     fn take(&self) -> Option<Taken<'_>> {
         let own = shard::own::<PIECES>();
-        if self.is_off.load(Ordering::Relaxed) {
-            return None;
-        }
         self.all[own].take().or_else(|| self.take_another(own))
     }
 
     #[cold]
     fn take_another(&self, own: usize) -> Option<Taken<'_>> {
         (1..PIECES).find_map(|next| self.all[(own + next) % PIECES].take())
-    }
-
-    /// Sets the options of later copies.
-    pub(super) fn set_options(&self, options: TransferOptions) {
-        let is_off = options.chunk_bytes() == 0;
-        self.is_off.store(is_off, Ordering::Relaxed);
     }
 
     /// Frees the pieces that no copy has now, and waits before for the copies that used them.
@@ -206,8 +196,8 @@ impl Piece {
         // The flag has no number: work that another thread enqueues after the flag could get a smaller one. It covers what is numbered now.
         let covers = stream.submitted();
         let (address, value) = (self.flag_address(), self.flag.wrapping_add(1));
-        let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
-        let on = OnStream { raw, calls };
+        let (api, ordinal) = (stream.api(), stream.ordinal());
+        let on = OnStream::new(stream.raw(), calls);
         // SAFETY: behind the space of the copies, and freed after the stream's work.
         if unsafe { api.stream_write_value(ordinal, on, address, value) }.is_err() {
             // The driver cannot, or the wait for the stream returns the error of the stream's work.
@@ -250,5 +240,21 @@ impl Piece {
                 None
             }
         }
+    }
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::Exclusive;
+
+    #[test]
+    fn one_thread_has_a_piece() {
+        let piece = Exclusive::default();
+        let taken = piece.take();
+        assert!(taken.is_some());
+        // Twice: a call that is refused leaves the piece taken.
+        assert!(piece.take().is_none() && piece.take().is_none());
+        drop(taken);
+        assert!(piece.take().is_some());
     }
 }

@@ -43,8 +43,7 @@ impl Place {
             slots: &slots,
             parts,
         };
-        let raw = private.raw();
-        let result = work(OnStream { raw, calls });
+        let result = work(OnStream::new(private.raw(), calls));
         uses.returned = true;
         drop(uses);
         let Some(mut kernel) = kernel else {
