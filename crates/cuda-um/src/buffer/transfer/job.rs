@@ -105,7 +105,6 @@ impl<'a> Job<'a> {
         threads: usize,
     ) -> Result<()> {
         let call = if is_read { "read_at" } else { "host_overwrite" };
-        let _calls = Calls::of(call)?;
         let (first, last) = (&self.pieces[0], &self.pieces[self.pieces.len() - 1]);
         let (device, used) = (views[0].device(), &views[first.of..=last.of]);
         let (stream, transfers) = (device.own_stream()?, Transfers::of(device.state()));

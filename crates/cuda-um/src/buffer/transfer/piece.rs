@@ -11,7 +11,6 @@
 use crate::buffer::transfer::copies::{self, Direction, Staged};
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
-use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::event::POLLING;
 use crate::context::op::Op;
@@ -136,7 +135,7 @@ impl Pieces {
     pub(super) fn free(&self) {
         for exclusive in &self.all {
             if let Some(mut taken) = exclusive.take() {
-                capture::drop_after(taken.slot().take());
+                *taken.slot() = None;
             }
         }
     }
@@ -223,23 +222,15 @@ impl Piece {
     }
 
     fn new(device: &DeviceState) -> Option<Self> {
-        match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
-            Ok(memory) => {
-                let piece = Self {
-                    memory,
-                    used: 0,
-                    until: 0,
-                    flag: 0,
-                };
-                // SAFETY: memory of the new piece, which nothing else uses.
-                unsafe { piece.flag_address().write(0) };
-                Some(piece)
-            }
-            Err(error) => {
-                crate::telemetry::warn!(%error, "no pinned memory for small copies: the driver copies by itself");
-                None
-            }
-        }
+        let piece = Self {
+            memory: StagingMemory::allocate(device, PIECE + FLAG_LINE)?,
+            used: 0,
+            until: 0,
+            flag: 0,
+        };
+        // SAFETY: memory of the new piece, which nothing else uses.
+        unsafe { piece.flag_address().write(0) };
+        Some(piece)
     }
 }
 
