@@ -8,7 +8,7 @@ use crate::buffer::owned::Kept;
 use crate::buffer::view::View;
 use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::{Access, Enqueued, Finished};
+use crate::context::tracker::{Access, Finished};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -100,7 +100,7 @@ impl Exported {
             let unknown = StreamInner::unknown(stream.inner().device());
             if is_lent(view.raw, access) {
                 let (uses, access) = (&view.raw.in_flight, Access::WritePart);
-                uses.record(Enqueued::new(&unknown, u64::MAX), access, &mut finished);
+                uses.record(&unknown, u64::MAX, access, &mut finished);
             }
             Ok(unknown)
         })?;

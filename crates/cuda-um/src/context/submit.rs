@@ -1,11 +1,11 @@
 //! The one way of work onto a stream: [`Stream::submit`].
 
-use crate::context::capture::{self, KernelNode, Place};
+use crate::context::capture::{self, Place};
 use crate::context::observer;
 use crate::context::op::{Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
-use crate::context::tracker::{Access, Enqueued, Finished};
+use crate::context::tracker::{Access, Finished};
 use crate::driver::OnStream;
 use crate::driver::location::Location;
 use crate::error::Result;
@@ -31,21 +31,10 @@ impl Stream {
         op: &Op<'_>,
         work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.submit_launch(op, || Ok(None), work)
-    }
-
-    /// Does the same as [`submit`](Self::submit) for a launch, of which a capture keeps `node`.
-    #[inline]
-    pub(crate) fn submit_launch<R>(
-        &self,
-        op: &Op<'_>,
-        node: impl FnOnce() -> Result<Option<KernelNode>>,
-        work: impl FnOnce(OnStream<'_>) -> Result<R>,
-    ) -> Result<R> {
         let calls = Calls::of(WORK)?;
         match self.admit(op)? {
             None => self.enqueue(calls, op, work),
-            Some(place) => place.record(&calls, op, node()?, work),
+            Some(place) => place.record(&calls, op, work),
         }
     }
 
@@ -59,7 +48,7 @@ impl Stream {
     ) -> Result<R> {
         match self.admit(op)? {
             None => self.run(calls, op, work),
-            Some(place) => place.record(calls, op, None, work),
+            Some(place) => place.record(calls, op, work),
         }
     }
 
@@ -203,13 +192,13 @@ impl RecordUses<'_> {
             inner,
             finished,
         } = self;
-        let work = Enqueued::new(inner, inner.number());
+        let seq = inner.number();
         if let Some(module) = op.module {
-            module.record(work, Access::Read, finished);
+            module.record(inner, seq, Access::Read, finished);
         }
         let (home, mut may_move) = (inner.device().identity(), false);
         for part in op.parts {
-            part.uses.record(work, part.access, finished);
+            part.uses.record(inner, seq, part.access, finished);
             may_move |= part.is_located | (part.home != home);
         }
         // After all uses are recorded, because a mistake in the location of pages costs only time.

@@ -27,12 +27,14 @@ impl Last {
     pub(crate) const UNKNOWN: Self = Self(1);
 
     /// The word for a use that the stream may repeat: a read or a write.
-    pub(crate) fn new(stream: &StreamInner, access: Access, seq: u64) -> Self {
-        match stream.followed {
-            followed if followed != Self::UNKNOWN && seq <= SEQ => {
-                Self(followed.0 | (access as u64) << ACCESS_AT | seq)
+    #[inline]
+    pub(crate) fn new(stream: &StreamInner, access: Access, seq: u64) -> Option<Self> {
+        let has_word = seq <= SEQ && stream.followed != Self::UNKNOWN;
+        match access {
+            Access::Read | Access::Write if has_word => {
+                Some(Self(stream.followed.0 | (access as u64) << ACCESS_AT | seq))
             }
-            followed => followed,
+            _ => None,
         }
     }
 
@@ -58,30 +60,6 @@ impl Last {
 
     pub(crate) fn seq(self) -> u64 {
         self.0 & SEQ
-    }
-}
-
-/// Work that is enqueued.
-#[derive(Clone, Copy)]
-pub(crate) struct Enqueued<'s> {
-    stream: &'s Arc<StreamInner>,
-    seq: u64,
-    /// Its word without an access; if it has none, one that no use has.
-    word: u64,
-}
-
-impl<'s> Enqueued<'s> {
-    #[inline]
-    pub(crate) fn new(stream: &'s Arc<StreamInner>, seq: u64) -> Self {
-        Self {
-            stream,
-            seq,
-            word: if seq <= SEQ {
-                stream.followed.0 | seq
-            } else {
-                0
-            },
-        }
     }
 }
 
@@ -129,13 +107,18 @@ impl InFlight {
         }
     }
 
-    /// Records work, after a call of `order`.
+    /// Records work that is enqueued on `stream` as number `seq`, after a call of `order`.
     ///
     /// Adds uses that are done to `finished`. The caller drops them when everything is recorded, because a drop may destroy a stream.
     #[inline]
-    pub(crate) fn record(&self, work: Enqueued<'_>, access: Access, finished: &mut Finished) {
-        if let Access::Read | Access::Write = access {
-            let next = work.word | (access as u64) << ACCESS_AT;
+    pub(crate) fn record(
+        &self,
+        stream: &Arc<StreamInner>,
+        seq: u64,
+        access: Access,
+        finished: &mut Finished,
+    ) {
+        if let Some(Last(next)) = Last::new(stream, access, seq) {
             // Relaxed, as for a failed exchange: the word only selects the exchange, which fails if it is old. A use that is recorded is released
             // and acquired by the exchange.
             let mut last = self.last.load(Ordering::Relaxed);
@@ -147,7 +130,7 @@ impl InFlight {
                 }
             }
         }
-        self.record_another(work.stream, work.seq, access, finished);
+        self.record_another(stream, seq, access, finished);
     }
 
     #[inline(never)]

@@ -177,15 +177,14 @@ impl Uses {
 
     /// The last use, if later work on `stream` runs after all uses.
     pub(super) fn last(&self, stream: &StreamInner) -> Last {
-        match (&self.writer, &self.others[..]) {
-            (_, [Other { used, .. }]) if used.stream.id() == stream.id() => {
-                Last::new(stream, Access::Read, used.seq)
-            }
-            (Some(used), []) if used.stream.id() == stream.id() => {
-                Last::new(stream, Access::Write, used.seq)
-            }
-            _ => stream.followed,
-        }
+        let (access, used) = match (&self.writer, &self.others[..]) {
+            (_, [Other { used, .. }]) => (Access::Read, used),
+            (Some(used), []) => (Access::Write, used),
+            _ => return stream.followed,
+        };
+        let is_its = used.stream.id() == stream.id();
+        let last = is_its.then(|| Last::new(stream, access, used.seq));
+        last.flatten().unwrap_or(stream.followed)
     }
 
     /// The last use, if all uses are of one stream.

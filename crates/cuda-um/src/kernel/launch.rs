@@ -127,10 +127,10 @@ impl Kernel {
                 grid: shape.0,
                 block: shape.1,
             };
+            let node = || arguments.captured(self, *config);
             let mut op = Op::new(what, device, arguments.parts());
-            op.module = Some(&self.module.in_flight);
-            let node = || arguments.captured(self, *config).map(Some);
-            stream.submit_launch(&op, node, |stream| {
+            (op.module, op.node) = (Some(&self.module.in_flight), Some(&node));
+            stream.submit(&op, |on| {
                 // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
                 // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
@@ -140,7 +140,7 @@ impl Kernel {
                         self.function.0,
                         &self.name,
                         shape,
-                        stream,
+                        on,
                         addresses,
                         || arguments.declared(),
                     )

@@ -2,7 +2,7 @@
 
 use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::{Access, Enqueued, Finished};
+use crate::context::tracker::{Access, Finished};
 use crate::models::checker::model;
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
@@ -28,8 +28,7 @@ impl Lent {
         let buffer = Arc::new(DeviceMemory::new(&device).allocate(1).unwrap());
         let unknown = StreamInner::unknown(device.state());
         let uses = &buffer.in_flight;
-        let work = Enqueued::new(&unknown, u64::MAX);
-        uses.record(work, Access::WritePart, &mut Finished::new());
+        uses.record(&unknown, u64::MAX, Access::WritePart, &mut Finished::new());
         Self {
             buffer,
             unknown,

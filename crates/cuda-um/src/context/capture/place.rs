@@ -1,11 +1,11 @@
 //! The place of captured work: a private stream, on which it is ordered after captured work that it must not overlap.
 
-use crate::context::capture::{Capture, KernelNode, Slot, refused};
+use crate::context::capture::{Capture, Slot, refused};
 use crate::context::event::RawEvent;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
-use crate::context::tracker::{Enqueued, Finished};
+use crate::context::tracker::Finished;
 use crate::driver::OnStream;
 use crate::driver::location::Location;
 use crate::error::Result;
@@ -20,15 +20,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture. `kernel` is the work if it is a
-    /// launch.
+    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture.
     pub(crate) fn record<R>(
         &self,
         calls: &Calls,
         op: &Op<'_>,
-        kernel: Option<KernelNode>,
         work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
+        let kernel = op.node.map(|node| node()).transpose()?;
         let Self { capture, private } = self;
         capture.check_stamps(op)?;
         let parts = op.parts;
@@ -103,11 +102,10 @@ impl Drop for RecordUses<'_, '_> {
                 "CUDA may have recorded a part of that work: capture again",
             ));
         }
-        let work = Enqueued::new(self.private, self.private.number());
-        let mut finished = Finished::new();
+        let (seq, mut finished) = (self.private.number(), Finished::new());
         for (slot, part) in self.slots.iter().zip(self.parts) {
             let uses = slot.uses.borrow();
-            uses.record(work, part.access, &mut finished);
+            uses.record(self.private, seq, part.access, &mut finished);
             slot.used(part);
         }
     }

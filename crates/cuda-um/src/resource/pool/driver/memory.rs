@@ -5,7 +5,7 @@ use crate::context::device::Device;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::reclaim::Which;
 use crate::context::stream::{Stream, StreamInner};
-use crate::context::tracker::{Access, Enqueued, Finished, Use};
+use crate::context::tracker::{Access, Finished, Use};
 use crate::driver::Api;
 use crate::driver::mempool::MemPool;
 use crate::driver::owned::Owned;
@@ -114,9 +114,11 @@ impl Driver {
         let block = Block::new(Address::shared(pointer), bytes);
         let stream = self.stream.inner();
         // Numbered after it was enqueued, so this covers the allocation.
-        let work = Enqueued::new(stream, stream.submitted());
+        let seq = stream.submitted();
         let mut finished = Finished::new();
-        block.in_flight.record(work, Access::Write, &mut finished);
+        block
+            .in_flight
+            .record(stream, seq, Access::Write, &mut finished);
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         let device = Some(self.device.clone());
         Ok(Allocation::of_block(owner, device, block))

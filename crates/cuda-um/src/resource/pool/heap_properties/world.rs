@@ -2,7 +2,7 @@
 
 use crate::context::device::Device;
 use crate::context::stream::Stream;
-use crate::context::tracker::{Access, Enqueued, Finished, InFlight};
+use crate::context::tracker::{Access, Finished, InFlight};
 use crate::resource::allocation::Allocation;
 use crate::resource::block;
 use crate::resource::memory_resource::Allocate;
@@ -176,8 +176,7 @@ impl<'a> World<'a> {
         let stream = self.streams[stream].inner();
         let block = self.blocks[&range.start].raw.as_ref();
         let left = &block.expect("a buffer has it").in_flight;
-        let work = Enqueued::new(stream, self.number);
-        left.record(work, Access::Move, &mut Finished::new());
+        left.record(stream, self.number, Access::Move, &mut Finished::new());
     }
 
     pub(super) fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
