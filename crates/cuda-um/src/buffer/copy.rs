@@ -23,6 +23,7 @@ use std::ops::RangeBounds;
 /// copy.
 pub(super) fn from_host<T: DeviceCopy>(target: ViewMut<'_, T>, source: &[T]) -> Result<()> {
     range::same_length("copy_from_host", target.len(), source.len())?;
+    target.raw.check_write()?;
     let (target, source) = (target.into_view().into_bytes(), source.as_ptr());
     // SAFETY: the lengths are equal; both are borrowed, the target exclusively; the source is only read.
     unsafe { exchange(target, Direction::ToDevice, source.cast_mut().cast(), true) }

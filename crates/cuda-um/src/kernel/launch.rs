@@ -129,7 +129,8 @@ impl Kernel {
             };
             let node = || arguments.captured(self, *config);
             let mut op = Op::new(what, device, arguments.parts());
-            (op.module, op.node) = (Some(&self.module.in_flight), Some(&node));
+            op.module = Some(&self.module.in_flight);
+            op.node = Some(&node);
             stream.submit(&op, |on| {
                 // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
