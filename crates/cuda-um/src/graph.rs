@@ -37,7 +37,6 @@ use crate::scalar::Scalar;
 use bytemuck::NoUninit;
 use contents::Contents;
 use std::any::{TypeId, type_name};
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,9 +63,9 @@ impl Stream {
     ///
     /// - Work of other threads, on other streams, and of a `tracing` subscriber is not recorded: it runs at once.
     /// - A wait for the whole device ([`Device::synchronize`], and host guards of managed memory without concurrent access) on another thread
-    ///   waits until the capture has ended: the closure must not wait for a thread that does it.
-    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream) is not
-    ///   done in each launch, so recorded work must not use the same memory. The zeros of other new buffers are written now and in each launch.
+    ///   waits until the capture has ended: the closure must not wait for that thread.
+    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream) is no
+    ///   part of a launch, so recorded work must not use the same memory. The zeros of other new buffers are written now and in each launch.
     /// - A buffer that the closure makes and drops belongs to the graph; an import (`from_foreign`) or registered memory of the caller ends with
     ///   its drop, and no launch of the graph is possible.
     ///
@@ -76,10 +75,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, and in a
-    /// `tracing` subscriber; and, in the closure, for calls that cannot be captured, after which the capture goes on. There is no graph,
-    /// whatever the closure returns, after recorded work with memory that was used at once in the closure, and after an error of CUDA in
-    /// recorded work. [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of
+    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, in a
+    /// `tracing` subscriber, and, whatever the closure returns, after recorded work with memory that was used at once in the closure. In the
+    /// closure it is the error of calls that cannot be captured, after which the capture goes on. The errors of CUDA in recorded work, and of
     /// `cudaStreamBeginCapture` and `cudaStreamEndCapture`.
     #[doc(alias = "cudaStreamBeginCapture")]
     #[doc(alias = "cudaStreamEndCapture")]
@@ -112,8 +110,7 @@ impl Recording<'_> {
     /// # Errors
     ///
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for a stream of another device, [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch),
-    /// [`Error::LimitExceeded`](crate::Error::LimitExceeded) for more than 8 streams, and the errors of `cudaStreamCreateWithFlags`,
-    /// `cudaEventRecord` and `cudaStreamWaitEvent`.
+    /// [`Error::LimitExceeded`](crate::Error::LimitExceeded) for more than 8 streams, and the errors of the CUDA functions.
     #[doc(alias = "cudaStreamWaitEvent")]
     pub fn fork(&self, stream: &Stream) -> Result<()> {
         stream.check_runtime(&self.stream.device(), "the stream")?;
@@ -153,7 +150,7 @@ impl Recording<'_> {
     }
 }
 
-/// Returns true if this thread captures. Not part of the public interface: crates of this workspace use it.
+/// Returns true if this thread captures.
 #[doc(hidden)]
 #[inline]
 #[must_use]
@@ -161,15 +158,14 @@ pub fn is_capturing() -> bool {
     capture::current().is_some()
 }
 
-/// Does work now, also if this thread captures. Not part of the public interface: crates of this workspace use it.
+/// Does work now, also if this thread captures.
 #[doc(hidden)]
 pub fn outside<R>(work: impl FnOnce() -> R) -> R {
     crate::sync::outside(work)
 }
 
 impl Graph {
-    /// The numbers of the buffers that the launches must get, and whether they are written. Not part of the public interface: crates of this
-    /// workspace use it.
+    /// The numbers of the buffers that the launches must get, and whether they are written.
     #[doc(hidden)]
     pub fn required(&self) -> impl Iterator<Item = (u64, bool)> {
         let slots = self.contents.slots.iter();
@@ -177,33 +173,17 @@ impl Graph {
         given.map(|slot| (slot.id, slot.writes))
     }
 
-    /// Makes an executable graph. Each one can be launched again and again; one graph may have many, but for a graph with memory of its own (buffers
-    /// that were dropped in the capture), which has one at a time.
+    /// Makes an executable graph. A graph may have several, but only one at a time if buffers were dropped in the capture, whose memory it has.
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`](crate::Error::Busy) for a second executable graph of a graph with memory of its own, and the errors of
-    /// `cudaGraphInstantiateWithFlags`.
+    /// [`Error::Busy`](crate::Error::Busy) for a second one of such a graph, and the errors of `cudaGraphInstantiateWithFlags`.
     #[doc(alias = "cudaGraphInstantiate")]
     pub fn instantiate(&self) -> Result<GraphExec> {
         GraphExec::of(&self.contents)
     }
 }
 
-impl fmt::Debug for Graph {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Graph")
-            .field("device", &self.contents.device.ordinal())
-            .field("kernels", &self.contents.kernels.len())
-            .field("buffers", &self.contents.slots.len())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Graph, "Graph", |it| device: it.contents.device.ordinal(), kernels: it.contents.kernels.len(), buffers: it.contents.slots.len());
 
-impl fmt::Debug for Recording<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording")
-            .field("stream", self.stream)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Recording<'_>, "Recording", |it| stream: it.stream);

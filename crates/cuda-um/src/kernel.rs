@@ -4,7 +4,6 @@ pub(crate) mod argument;
 pub(crate) mod arguments;
 #[cfg(feature = "nvrtc")]
 mod compile;
-pub(crate) mod declared;
 pub(crate) mod foreign;
 pub(crate) mod launch;
 pub(crate) mod module;

@@ -23,15 +23,12 @@
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`]; each is a [`Memory`].
 //! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`].
-//! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
-//! - Vectors and mapped files as buffers: [`UnifiedBuffer::from_vec`], [`UnifiedBuffer::map_file`]; what a device can: [`resource::UnifiedMemory`].
-//! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
+//! - The memory of a unified buffer: [`AccessPattern`], [`Placement`]; vectors and mapped files: [`UnifiedBuffer::from_vec`],
+//!   [`UnifiedBuffer::map_file`], [`resource::UnifiedMemory`]; [`Pool`].
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`managed::PrefetchBatch`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`kernel::KernelArg`]. Recorded work: [`graph`].
 //!
-//! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
-//! libraries), [`buffer`] (guards that own their buffer, results of methods), [`managed`] (where pages are), [`observe`] (observers, which the
-//! library calls before and after each operation).
+//! The modules have what fewer programs name: [`resource`], [`kernel`], [`buffer`], [`managed`], and [`observe`] (observers of each operation).
 //!
 //! # Ordering
 //!
@@ -60,6 +57,7 @@ mod cases;
 mod element;
 mod error;
 pub mod fork;
+#[macro_use]
 mod label;
 pub mod process_end;
 #[doc(hidden)]

@@ -19,7 +19,6 @@ impl DeviceArena {
     /// [`Error::InvalidArgument`] for no slots or a part of one, [`Error::OutOfMemory`], and the errors of `cudaMalloc` and
     /// `cudaMemsetAsync`.
     #[track_caller]
-    #[doc(alias = "cudaMalloc")]
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         if bytes == 0 || !bytes.is_multiple_of(Self::SLOT_BYTES) {
             return Err(Error::InvalidArgument {

@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
 /// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it
@@ -166,15 +165,7 @@ impl Drop for Exported {
     }
 }
 
-impl fmt::Debug for Exported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exported")
-            .field("buffer", &self.as_view().buffer_id())
-            .field("size_bytes", &self.as_view().len())
-            .field("access", &self.access)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Exported, "Exported", |it| buffer: it.as_view().buffer_id(), size_bytes: it.as_view().len(), access: it.access);
 
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Exports the buffer, for another library to read: [`Exported::new`].

@@ -12,19 +12,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Gives the memory of a buffer of a [`DriverPool`](crate::resource::DriverPool) to another owner, and returns its address. The owner frees it in
     /// stream order, with `cudaFreeAsync`, on `stream` or on a stream that is ordered after it.
     ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
-    ///
-    /// # let Ok(pool) = DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) else { return Ok(()) };
-    /// let stream = device.create_stream()?;
-    /// let buffer = UnifiedBuffer::<f32>::zeroed_in(&pool, 1000)?;
-    /// let address = buffer.into_raw(&stream).map_err(|(_, error)| error)?;
-    /// // … the other library uses `address` on `stream`, and calls cudaFreeAsync(address, stream) …
-    /// # let _ = address;
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    ///
     /// # Ordering
     ///
     /// Work that is enqueued on `stream` after the call runs after all earlier work on the buffer.

@@ -20,7 +20,6 @@ use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::any::type_name;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::RangeBounds;
@@ -42,7 +41,6 @@ impl<T, K: Kind> Memory<T, K> {
         }
     }
 
-    /// A buffer of `len` elements in the memory that `allocate` makes, which gets the size in bytes.
     #[track_caller]
     #[inline(always)]
     pub(super) fn made(
@@ -64,26 +62,6 @@ impl<T, K: Kind> Memory<T, K> {
             raw.set_label(Label::new(of, Location::caller()));
         }
         made.map(Self::of_raw)
-    }
-
-    /// Returns the number of elements.
-    pub fn len(&self) -> usize {
-        self.raw.bytes() / size_of::<T>()
-    }
-
-    /// Returns true if the buffer has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.raw.bytes() == 0
-    }
-
-    /// Returns the size in bytes.
-    pub fn size_bytes(&self) -> usize {
-        self.raw.bytes()
-    }
-
-    /// Returns the device for which the buffer was allocated.
-    pub fn device(&self) -> &Device {
-        self.raw.device()
     }
 
     /// Returns the buffer's identifier, which errors and traces use. No two buffers of the process have the same one.
@@ -129,20 +107,9 @@ impl<T, K: Kind> Memory<T, K> {
         ViewMut::whole(&mut self.raw)
     }
 
-    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device may use it
-    /// for device memory.
-    pub fn as_ptr(&self) -> *const T {
-        self.raw.pointer().as_ptr().cast()
-    }
-
     /// Returns the same address as [`as_ptr`](Self::as_ptr), to write through.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.raw.pointer().as_ptr().cast()
-    }
-
-    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    pub fn device_ptr(&self) -> Option<*const T> {
-        self.as_view().device_ptr()
     }
 }
 
@@ -330,7 +297,6 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
 }
 
 impl<T, K: Owned> Memory<T, K> {
-    /// Allocates uninitialised memory from a resource, which must be of this kind.
     #[track_caller]
     pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let kind = K::needed(resource.kind());
@@ -367,13 +333,4 @@ impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
     }
 }
 
-impl<T, K: Kind> fmt::Debug for Memory<T, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(K::NAME)
-            .field("id", &self.id())
-            .field("len", &self.len())
-            .field("size_bytes", &self.size_bytes())
-            .field("device", &self.device().ordinal())
-            .finish_non_exhaustive()
-    }
-}
+debug!([T, K: Kind] Memory<T, K>, K::NAME, |it| id: it.id(), len: it.len(), size_bytes: it.size_bytes(), device: it.device().ordinal());

@@ -18,20 +18,10 @@ use std::sync::Arc;
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Result, UnifiedBuffer, buffer::HostOwned};
-/// use std::{ops::Deref, sync::Arc};
+/// use cuda_um::{UnifiedBuffer, buffer::HostOwned};
 ///
-/// struct Tensor(Arc<UnifiedBuffer<f32>>);
-///
-/// impl Tensor {
-///     fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-///         HostOwned::new(Arc::clone(&self.0), |buffer| buffer.host())
-///     }
-/// }
-///
-/// let tensor = Tensor(Arc::new(UnifiedBuffer::from_slice(&device, &[1.0, 2.0])?));
-/// let data = tensor.data()?;
-/// drop(tensor);
+/// let buffer = std::sync::Arc::new(UnifiedBuffer::from_slice(&device, &[1.0, 2.0])?);
+/// let data = HostOwned::new(buffer, |buffer| buffer.host())?; // a value, which a function can return
 /// assert_eq!(data[1], 2.0);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```

@@ -7,8 +7,8 @@ use crate::context::device::Device;
 use crate::error::Result;
 use crate::range;
 use crate::resource::kind::{MemoryKind, Oversubscription};
-use crate::resource::memory_resource::Allocate;
-use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
+use crate::resource::memory_resource::MemoryResource;
+use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement, Why};
 use crate::resource::pool::default;
 use crate::resource::separate::ManagedMemory;
 use std::mem::MaybeUninit;
@@ -28,13 +28,7 @@ use std::mem::MaybeUninit;
 /// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
 /// data.prefetch_on(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
 /// data.fill_on(2.0, &stream)?;
-/// data.copy_within_on(..512, 512, &stream)?;
 /// assert_eq!(data.host()?[0], 2.0);
-/// # pollster::block_on(async {
-/// data.host_mut_async().await?[0] = 3.0; // other tasks run while it waits
-/// data.copy_from_host_async(&[4.0; 1024]).await?;
-/// # Ok::<(), cuda_um::Error>(())
-/// # })?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
@@ -43,17 +37,7 @@ use std::mem::MaybeUninit;
 #[doc(alias = "cudaMallocManaged")]
 pub type UnifiedBuffer<T> = Memory<T, Unified>;
 
-/// Options for the allocation of a unified buffer.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{AccessPattern, Advice, UnifiedBuffer, UnifiedOptions};
-///
-/// let weights = UnifiedOptions::default().pattern(AccessPattern::ReadMostly);
-/// let weights = UnifiedBuffer::from_slice_with(&device, &[0.5f32; 1000], weights)?;
-/// assert_eq!(weights.placement().advice, Some(Advice::SetReadMostly));
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
+/// Options for the allocation of a unified buffer ([example](AccessPattern)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnifiedOptions {
     oversubscription: Oversubscription,
@@ -171,8 +155,11 @@ impl<T> UnifiedBuffer<T> {
 
     fn chosen(&self) -> Chosen {
         // A buffer without elements has another kind.
-        let of_a_resource = || Chosen::of_a_resource(Unified::needed(self.raw.kind()));
-        self.raw.chosen.unwrap_or_else(of_a_resource)
+        self.raw.chosen.unwrap_or(Chosen {
+            pattern: AccessPattern::General,
+            kind: Unified::needed(self.raw.kind()),
+            why: Why::Resource,
+        })
     }
 
     /// Returns the kind of memory that the buffer has, and the reason.

@@ -104,7 +104,6 @@ impl<T: NoUninit> KernelArg for Scalar<T> {
     }
 }
 
-/// The kinds of arguments, with what each adds to the list.
 macro_rules! kinds {
     ($([$($generics:tt)*] $of:ty: |$argument:ident, $list:ident| $push:expr;)*) => {$(
         impl<$($generics)*> KernelArg for $of {

@@ -87,7 +87,6 @@ impl Part<'_> {
     /// # Errors
     ///
     /// The errors of `cudaMemAdvise`.
-    #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
         if let Some(raw) = self.memory.as_any().downcast_ref::<Allocation>() {
             let (number, location) = advice.to_sys();
@@ -109,7 +108,6 @@ impl Device {
     /// # Safety
     ///
     /// The range lies in one live allocation.
-    #[doc(alias = "cudaMemAdvise")]
     pub unsafe fn advise_addresses(&self, addresses: Range<*mut u8>, advice: Advice) -> Result<()> {
         let (number, location) = advice.to_sys();
         // SAFETY: the caller's promise.

@@ -20,11 +20,8 @@ use std::ops::Deref;
 ///
 /// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
 /// data.set_preferred_location(0)?;
-/// data.set_accessed_by(0)?;
 /// data.prefetch_to_device(None)?; // to its own device
-/// data.unset_accessed_by(0)?;
 /// data.set_memory_advice(MemoryAdvice::UnsetPreferredLocation, None)?;
-/// data.as_slice_mut()?[0] = 1.0;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,22 +29,16 @@ use std::ops::Deref;
 #[non_exhaustive]
 pub enum MemoryAdvice {
     /// [`Advice::SetReadMostly`].
-    #[doc(alias = "cudaMemAdviseSetReadMostly")]
     SetReadMostly,
     /// [`Advice::UnsetReadMostly`].
-    #[doc(alias = "cudaMemAdviseUnsetReadMostly")]
     UnsetReadMostly,
     /// [`Advice::SetPreferredLocation`].
-    #[doc(alias = "cudaMemAdviseSetPreferredLocation")]
     SetPreferredLocation,
     /// [`Advice::UnsetPreferredLocation`].
-    #[doc(alias = "cudaMemAdviseUnsetPreferredLocation")]
     UnsetPreferredLocation,
     /// [`Advice::SetAccessedBy`].
-    #[doc(alias = "cudaMemAdviseSetAccessedBy")]
     SetAccessedBy,
     /// [`Advice::UnsetAccessedBy`].
-    #[doc(alias = "cudaMemAdviseUnsetAccessedBy")]
     UnsetAccessedBy,
 }
 
@@ -104,7 +95,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed); [`Error::DTypeMismatch`] if `dtype` is not that of `T`.
-    #[doc(alias = "cudaMallocManaged")]
     #[track_caller]
     pub fn new(
         device: impl Deref<Target: AsRef<Device>>,
@@ -128,7 +118,6 @@ macro_rules! hints_by_ordinal {
             /// # Errors
             ///
             /// The errors of `prefetch`.
-            #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_to_device(
                 &self,
                 device: Option<usize>,
@@ -146,7 +135,6 @@ macro_rules! hints_by_ordinal {
             /// # Errors
             ///
             /// The errors of `prefetch`.
-            #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_to_host(&self) -> $crate::Result<$crate::managed::HintOutcome> {
                 self.prefetch($crate::Location::Host)
             }
@@ -156,7 +144,6 @@ macro_rules! hints_by_ordinal {
             /// # Errors
             ///
             /// The errors of `advise`.
-            #[doc(alias = "cudaMemAdvise")]
             pub fn set_memory_advice(
                 &self,
                 advice: $crate::managed::MemoryAdvice,

@@ -23,7 +23,6 @@ pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream)
     prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
 }
 
-/// Refuses a prefetch of memory that does not migrate.
 pub(crate) fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
     if view.raw.migrates() || view.raw.bytes() == 0 {
         return Ok(());
@@ -39,7 +38,6 @@ pub(super) fn not_managed<T>(view: View<'_, T>, call: impl Display) -> Error {
     }
 }
 
-/// Refuses an impossible prefetch of the device's managed memory: to a device that does not exist, or without concurrent managed access.
 pub(super) fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
     device
         .runtime()

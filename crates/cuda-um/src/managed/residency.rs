@@ -81,17 +81,6 @@ impl<T> View<'_, T> {
 impl<T> UnifiedBuffer<T> {
     /// Returns CUDA's attributes of the whole buffer.
     ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{Location, UnifiedBuffer};
-    ///
-    /// let stream = device.create_stream()?;
-    /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
-    /// data.prefetch_on(Location::Host, &stream)?;
-    /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a buffer without elements; [`Error::NotSupported`] for memory that is not managed: CUDA has no attributes of

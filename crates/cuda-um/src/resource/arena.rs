@@ -4,7 +4,6 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::allocation::parts::{Slot, Whole};
-use std::fmt;
 use std::sync::Arc;
 
 /// Device memory of a fixed size, allocated once, in slots of 2 MiB. The caller chooses the place of each buffer. A clone is the same arena.
@@ -44,7 +43,6 @@ impl DeviceArena {
     /// The size of a slot in bytes.
     pub const SLOT_BYTES: usize = SLOT_BYTES;
 
-    /// Makes the arena of an initialised allocation of whole slots.
     pub(crate) fn of(slab: Allocation) -> Self {
         let (device, slots) = (slab.device().clone(), slab.bytes() / SLOT_BYTES);
         let memory = Arc::new(Whole::new(slab, "device memory of an arena", slots));
@@ -88,14 +86,4 @@ impl DeviceArena {
     }
 }
 
-impl fmt::Debug for DeviceArena {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceArena")
-            .field("device", &self.device.ordinal())
-            .field(
-                "slots",
-                &(self.memory.memory().map_or(0, Allocation::bytes) / SLOT_BYTES),
-            )
-            .finish_non_exhaustive()
-    }
-}
+debug!([] DeviceArena, "DeviceArena", |it| device: it.device.ordinal(), slots: it.memory.slots.lock().len());

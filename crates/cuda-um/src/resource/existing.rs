@@ -2,30 +2,23 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::{Device, DeviceState};
-use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::{Held, Owner, Traits};
-use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::system;
 use crate::sync::Mutex;
-use cuda_um_sys::cudaMemoryAdvise;
 use std::mem::ManuallyDrop;
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The owner of one range of memory.
 pub(crate) struct Existing {
     traits: Traits,
     /// Leaked, with the object, unless the memory is freed.
     free: Mutex<Option<ManuallyDrop<Free>>>,
     /// The headroom of the resource that allocated system memory; `None` for memory of the caller.
     headroom_bytes: Option<Option<usize>>,
-    /// Advice for system memory, which is undone before the memory is anything else.
-    advised: AdvisedRanges,
 }
 
 /// Frees memory, and returns the object that contains it. It has no device state: if it is leaked, the runtime ends nevertheless.
@@ -40,7 +33,6 @@ impl Existing {
             traits,
             free: Mutex::new(Some(ManuallyDrop::new(Box::new(free)))),
             headroom_bytes: None,
-            advised: AdvisedRanges::default(),
         }
     }
 
@@ -73,6 +65,8 @@ impl Existing {
     ) -> Allocation {
         let traits = Traits {
             free_waits: false,
+            // Its advice is undone before the memory is anything else.
+            pages: Some(Arc::default()),
             ..Traits::of(device.state(), MemoryKind::System, name)
         };
         let owner = Self {
@@ -97,18 +91,14 @@ impl Owner for Existing {
         Some(system::allocate(device, headroom, bytes))
     }
 
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        if self.traits.kind == MemoryKind::System {
-            self.advised.note(range, advice, location);
-        }
-    }
-
     unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
-        self.advised.retire(&block);
-        // The memory is freed whether this succeeds or not: advice changes no contents.
-        // SAFETY: the advice was for parts of this live memory.
-        if let Err(error) = unsafe { self.advised.undo(&self.traits.device, &block) } {
-            crate::telemetry::warn!(%error, "advice for system memory was not undone");
+        if let Some(pages) = &self.traits.pages {
+            pages.retire(&block);
+            // The memory is freed whether this succeeds or not: advice changes no contents.
+            // SAFETY: the advice was for parts of this live memory.
+            if let Err(error) = unsafe { pages.undo(&self.traits.device, &block) } {
+                crate::telemetry::warn!(%error, "advice for system memory was not undone");
+            }
         }
         let free = self.free.lock().take().map(ManuallyDrop::into_inner);
         free.map_or(Ok(None), |free| free(&self.traits.device, &block))

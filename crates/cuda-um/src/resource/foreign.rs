@@ -13,12 +13,10 @@ use cuda_um_sys::{cudaMemoryType, cudaPointerAttributes};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A range of memory of another library.
 #[derive(Clone, Copy)]
 pub(crate) struct Foreign {
     pub(crate) pointer: NonNull<u8>,
     pub(crate) bytes: usize,
-    /// The alignment of the elements.
     pub(crate) alignment: usize,
     pub(crate) kind: MemoryKind,
 }
@@ -59,7 +57,6 @@ impl Foreign {
         Ok(Allocation::new(Arc::new(imported), address, self.bytes).of(device))
     }
 
-    /// Compares the range with the properties that CUDA reports.
     fn check(&self, device: &Device) -> Result<cudaPointerAttributes> {
         let (api, ordinal) = (device.api(), device.ordinal());
         let first = self.pointer.as_ptr().cast_const();
@@ -136,7 +133,6 @@ impl Foreign {
     }
 }
 
-/// The kind of memory in this crate's terms; `None` for memory that CUDA does not know.
 fn kind_of(found: cudaMemoryType) -> Option<MemoryKind> {
     match found {
         cudaMemoryType::cudaMemoryTypeManaged => Some(MemoryKind::Managed),

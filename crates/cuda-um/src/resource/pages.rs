@@ -15,9 +15,7 @@ use std::{io, thread};
 
 /// The size in bytes from which the memory is made of huge pages.
 const FROM: usize = 4 << 20;
-/// The size of a huge page.
 const HUGE: usize = 2 << 20;
-/// The smallest page.
 const PAGE: usize = 4096;
 /// More threads do not touch pages faster.
 const MOST_THREADS: usize = 8;

@@ -26,13 +26,11 @@ pub(crate) unsafe fn register(
     held: Held,
 ) -> Result<Allocation> {
     let capabilities = device.capabilities();
-    if !capabilities.host_register {
-        return Err(Error::NotSupported {
-            what: "registered host memory".to_owned(),
-            needs: "a device with the attribute hostRegisterSupported".to_owned(),
-            have: format!("device {} ({})", device.ordinal(), device.name()),
-        });
-    }
+    let needs = "a device with the attribute hostRegisterSupported";
+    let what = || "registered host memory".to_owned();
+    device
+        .state()
+        .check_attribute(capabilities.host_register, needs, what)?;
     let mapped = capabilities.map_host_memory;
     let (api, ordinal) = (device.api(), device.ordinal());
     // SAFETY: guaranteed by the caller.

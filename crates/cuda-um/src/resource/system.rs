@@ -4,6 +4,9 @@
     reason = "passes memory that CUDA did not allocate to CUDA"
 )]
 
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests;
+
 use crate::context::device::Device;
 use crate::driver::host_memory;
 use crate::driver::location::Location;
@@ -11,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pages;
 use crate::resource::separate::allocate_alone;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -117,9 +120,7 @@ impl MemoryResource for SystemMemory {
     fn kind(&self) -> MemoryKind {
         MemoryKind::System
     }
-}
 
-impl Allocate for SystemMemory {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         allocate(&self.device, self.headroom_bytes, bytes)
     }
@@ -154,31 +155,4 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
     }
     let (start, mapping) = pages::map(bytes).map_err(|_| refused())?;
     Ok((start, Box::new(mapping)))
-}
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests {
-    use super::*;
-
-    /// Also under Miri: the memory is valid for all of its bytes, aligned and zero, and is freed by what holds it.
-    #[test]
-    fn memory_has_zeros_that_can_be_written() {
-        for (bytes, own_pages, align) in [
-            (1, false, 256),
-            (1000, false, 256),
-            (1000, true, 4096),
-            (OWN_PAGES_FROM, false, 4096),
-            ((2 << 20) + 1, false, 2 << 20),
-        ] {
-            let (start, held) = zeros(bytes, own_pages).unwrap();
-            assert!(start.addr().get().is_multiple_of(align), "{bytes}");
-            // SAFETY: the memory is valid for its bytes, initialised, and used by nothing else.
-            let memory = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
-            assert_eq!((memory[0], memory[bytes - 1]), (0, 0));
-            (memory[0], memory[bytes - 1]) = (1, 2);
-            drop(held);
-        }
-        let too_large = zeros(usize::MAX / 2, false).err();
-        assert!(too_large.is_some_and(|error| error.is_out_of_memory()));
-    }
 }

@@ -4,7 +4,6 @@
 use crate::context::device::Device;
 use crate::context::op::What;
 use crate::context::tracker::InFlight;
-use crate::driver::location::Location;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
@@ -12,8 +11,7 @@ use crate::resource::arena::SLOT_BYTES;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cuda_um_sys::cudaMemoryAdvise;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,13 +22,10 @@ pub(crate) struct Whole {
     traits: Traits,
     /// The parts that did not come back.
     out: AtomicUsize,
-    /// How often pages of a part may have left the device, and those of its neighbours with them.
-    departures: AtomicU64,
     /// The slots of an arena, where parts follow each other.
     pub(crate) slots: Mutex<Box<[Slot]>>,
 }
 
-/// A slot of an arena.
 #[derive(Clone)]
 pub(crate) enum Slot {
     /// A buffer has it, or it is lost.
@@ -81,22 +76,22 @@ impl Allocation {
 
 impl Whole {
     pub(crate) fn new(memory: Allocation, name: &'static str, slots: usize) -> Self {
+        let traits = memory.traits().clone();
         let traits = Traits {
             can_give: false,
             name,
-            ..memory.traits().clone()
+            pages: Some(traits.pages.unwrap_or_default()),
+            ..traits
         };
         let uses = Arc::new(InFlight::inherited(&memory.in_flight));
         Self {
             traits,
             out: AtomicUsize::new(0),
-            departures: AtomicU64::new(0),
             slots: Mutex::new(vec![Slot::Free(Some(uses)); slots].into()),
             memory: Some(memory),
         }
     }
 
-    /// The memory; `None` only while it is dropped.
     pub(crate) fn memory(&self) -> Option<&Allocation> {
         self.memory.as_ref()
     }
@@ -115,11 +110,6 @@ impl Whole {
         let device = Some(memory.device().for_buffer());
         Allocation::of_block(Arc::clone(self) as _, device, block)
     }
-
-    /// The memory, as its owner knows it.
-    fn owned(&self) -> Option<(&Arc<dyn Owner>, &Block)> {
-        self.memory().map(|all| (&all.owner, &**all))
-    }
 }
 
 impl Owner for Whole {
@@ -133,28 +123,8 @@ impl Owner for Whole {
         bytes: usize,
     ) -> Option<Result<Allocation>> {
         // A place in an arena is the caller's choice.
-        let (owner, _) = self.owned().filter(|_| self.slots.lock().is_empty())?;
-        Arc::clone(owner).allocate_again(device, bytes)
-    }
-
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        if let Some((owner, _)) = self.owned() {
-            owner.track_advice(range, advice, location);
-        }
-    }
-
-    fn left_device(&self, _: &Block) {
-        self.departures.fetch_add(1, Ordering::Relaxed);
-        if let Some((owner, block)) = self.owned() {
-            owner.left_device(block);
-        }
-    }
-
-    fn departures(&self, _: &Block) -> u64 {
-        let of_owner = self
-            .owned()
-            .map_or(0, |(owner, block)| owner.departures(block));
-        of_owner.wrapping_add(self.departures.load(Ordering::Relaxed))
+        let whole = self.memory().filter(|_| self.slots.lock().is_empty())?;
+        Arc::clone(&whole.owner).allocate_again(device, bytes)
     }
 
     /// The memory goes back after the uses of its parts.
