@@ -104,8 +104,8 @@ impl Drop for Recording<'_> {
 }
 
 impl Recording<'_> {
-    /// Adds a stream to the capture: its work is recorded, too. It runs after the work that is recorded by now on the first stream, and
-    /// otherwise concurrently, unless memory is shared.
+    /// Adds a stream to the capture: its work is recorded, too, to run after what is recorded by now on the first stream, and then concurrently,
+    /// unless memory is shared.
     ///
     /// # Errors
     ///

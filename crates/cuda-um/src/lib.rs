@@ -89,10 +89,9 @@ pub use context::reclaim::on_deferred_imports;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 
-pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
+pub use buffer::kind::{DeviceBuffer, PinnedBuffer};
 pub use buffer::memory::Memory;
-pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
 pub use buffer::view::{View, ViewMut};

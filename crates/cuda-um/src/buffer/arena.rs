@@ -1,7 +1,7 @@
 //! The constructors of arenas, and of buffers in them.
 
 use crate::DeviceCopy;
-use crate::buffer::device::DeviceBuffer;
+use crate::buffer::kind::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::arena::DeviceArena;

@@ -17,10 +17,8 @@ use crate::resource::allocation::Allocation;
 use std::any::Any;
 use std::sync::Arc;
 
-/// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it
-/// has no lifetime: a DLPack capsule can own it.
-///
-/// While it lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
+/// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it has no
+/// lifetime: a DLPack capsule can own it. Meanwhile the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;

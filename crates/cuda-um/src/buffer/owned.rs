@@ -12,9 +12,8 @@ use std::sync::Arc;
 // Variance: both types forget the lifetime of a guard that borrows from `B`. The guard may borrow from whatever `B` borrows, and subtyping
 // could change that lifetime in the type (`fn(&'x ())` is a subtype of `fn(&'static ())`). So `B` is `'static`, and borrows nothing.
 
-/// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime.
-///
-/// While the guard lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
+/// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime. Meanwhile the
+/// buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;

@@ -8,9 +8,8 @@ use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::resource::existing::Existing;
+use crate::resource::existing::{Existing, register};
 use crate::resource::owner::Held;
-use crate::resource::registered;
 use crate::sync::assert_no_lock_held;
 use std::ptr::NonNull;
 
@@ -96,7 +95,7 @@ impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
                     Ok(adopted)
                 }
                 // SAFETY: guaranteed by the caller.
-                false => unsafe { registered::register(device, (pointer, bytes), held) },
+                false => unsafe { register(device, (pointer, bytes), held) },
             }
         })
     }

@@ -35,8 +35,8 @@ pub struct View<'a, T> {
 
 /// A range of a buffer's elements, to be read and written.
 ///
-/// It has the methods of the buffers; index 0 is its first element. Disjoint parts of one buffer can be used at the same time, on several
-/// threads or in one launch:
+/// It has the methods of the buffers; index 0 is its first element. Disjoint parts of one buffer can be used at the same time, on several threads
+/// or in one launch. Their work is a use of the whole buffer: host guards, copies and work on another stream wait for work on other parts, too.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -51,10 +51,6 @@ pub struct View<'a, T> {
 /// assert_eq!(*bias.host()?, [0.5; 10]);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
-///
-/// # Ordering
-///
-/// The work on a view is a use of its whole buffer: host guards, copies and work on another stream wait for work on other parts, too.
 pub struct ViewMut<'a, T> {
     // Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
     pub(crate) raw: &'a Allocation,
@@ -92,12 +88,12 @@ impl<'a, T> ViewMut<'a, T> {
         View::of_part(self.raw, self.start, self.len)
     }
 
-    /// Returns the same view for as long as this one is borrowed, so that several calls can use it.
+    /// Returns the same view, while this one is borrowed.
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::of_part(self.raw, self.start, self.len)
     }
 
-    /// Returns a part of the view for as long as the view is borrowed.
+    /// Returns a part of the view, while the view is borrowed.
     ///
     /// # Errors
     ///

@@ -13,9 +13,8 @@ use bytemuck::NoUninit;
 /// One argument of a kernel:
 ///
 /// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, [`ViewMut::in_place`] for input and output at once;
-/// - a number, `usize` or `bool`, or an array of them (shape, strides), by value;
-/// - [`ByValue`] for other plain old data;
-/// - in a capture, each value as a [`constant`](crate::constant) or with a name ([`Recording::scalar`](crate::graph::Recording::scalar)).
+/// - a number, `usize` or `bool`, or an array of them, by value; [`ByValue`] for other plain old data; in a capture as a
+///   [`constant`](crate::constant) or with a name ([`Recording::scalar`](crate::graph::Recording::scalar)).
 ///
 /// A crate above can implement it for its own types of buffers and values: [`pass`](Self::pass) adds what this crate knows.
 ///

@@ -9,8 +9,7 @@ use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
-/// Kernels that are loaded on a device. A clone is the same module. The module stays loaded while a clone, a [`Kernel`] of it, or a launch
-/// of such a kernel lives.
+/// Kernels that are loaded on a device. It stays loaded while a clone, a [`Kernel`] of it, or a launch of such a kernel lives.
 ///
 /// ```no_run
 /// # let device = cuda_um::Runtime::open()?.device(0)?;
@@ -25,7 +24,7 @@ pub struct Module {
     pub(crate) inner: Arc<Loaded>,
 }
 
-/// A kernel of a [`Module`]. A clone is the same kernel.
+/// A kernel of a [`Module`].
 #[doc(alias = "CUfunction")]
 #[derive(Clone)]
 pub struct Kernel {

@@ -9,7 +9,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
-use crate::managed::prefetch::not_managed;
+use crate::managed::batch::not_managed;
 use crate::resource::allocation::Allocation;
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Prefetches of many buffers to one location, with few driver calls.
+//! Prefetches of one buffer, and of many to one location, with few driver calls.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 #[cfg(all(test, not(cuda_um_loom)))]
@@ -6,6 +6,8 @@ mod properties;
 
 use crate::buffer::array::ReadArg;
 use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::View;
+use crate::context::device::Device;
 use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
@@ -13,11 +15,10 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::{check_migrates, check_places};
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 /// Buffers of any kinds and element types, or ranges of them, that are prefetched together: a driver call takes longer than most small migrations.
@@ -123,10 +124,51 @@ impl<'a> PrefetchBatch<'a> {
     }
 }
 
+pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
+    let raw = view.raw;
+    // A loop repeats this case. `prefetch` does the same, but makes an operation first.
+    if stream.leaves_out(raw.home, location, || raw.pages.is_at(location))? {
+        return Ok(());
+    }
+    if view.bytes().is_empty() || !raw.migrates() {
+        stream.check_runtime(raw.device(), "the stream")?;
+        raw.device().runtime().check_location(location)?;
+        return check_migrates(view);
+    }
+    prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
+}
+
+fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
+    if view.raw.migrates() || view.raw.bytes() == 0 {
+        return Ok(());
+    }
+    Err(not_managed(view, "a prefetch of"))
+}
+
+pub(super) fn not_managed<T>(view: View<'_, T>, call: impl Display) -> Error {
+    Error::NotSupported {
+        what: format!("{call} {}", view.raw.title()),
+        needs: "managed memory".to_owned(),
+        have: view.kind_in_words(),
+    }
+}
+
+fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
+    device
+        .runtime()
+        .check_migration_to(location, "a prefetch")?;
+    for device in [device.state(), stream.inner().device()] {
+        let ordinal = device.ordinal;
+        let what = || format!("a prefetch to {location} on a stream of device {ordinal}");
+        device.check_concurrent_access(what)?;
+    }
+    Ok(())
+}
+
 /// Prefetches parts of memory that migrates, as one operation. Returns the number of calls of the driver.
 ///
 /// `stranger` is what belongs to another runtime, if a part and the stream do not belong to one.
-pub(crate) fn prefetch(
+fn prefetch(
     parts: &[Part<'_>],
     location: Location,
     stream: &Stream,

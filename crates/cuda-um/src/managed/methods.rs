@@ -9,7 +9,7 @@ use crate::driver::location::Location;
 use crate::error::Error;
 use crate::error::Result;
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::migrate;
+use crate::managed::batch::migrate;
 
 macro_rules! hints {
     ([$($generics:tt)*] $memory:ty) => {

@@ -6,7 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::managed::prefetch::not_managed;
+use crate::managed::batch::not_managed;
 use crate::resource::location::BLOCK;
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;

@@ -2,13 +2,14 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::{Device, DeviceState};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::{Held, Owner, Traits};
 use crate::resource::system;
 use crate::sync::Mutex;
+use cuda_um_sys::cudaError;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -75,6 +76,56 @@ impl Existing {
         };
         Allocation::new(Arc::new(owner), Address::shared(pointer), bytes).of(device)
     }
+}
+
+/// The error code for memory that is already registered, in whole or in part.
+const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+
+/// Registers memory (`cudaHostRegister`), which `held` contains, or which is borrowed.
+///
+/// # Safety
+///
+/// The memory is valid for `bytes`, and nothing else uses it, until the allocation is closed or dropped.
+pub(crate) unsafe fn register(
+    device: &Device,
+    (pointer, bytes): (NonNull<u8>, usize),
+    held: Held,
+) -> Result<Allocation> {
+    let capabilities = device.capabilities();
+    let needs = "a device with the attribute hostRegisterSupported";
+    let what = || "registered host memory".to_owned();
+    device
+        .state()
+        .check_attribute(capabilities.host_register, needs, what)?;
+    let mapped = capabilities.map_host_memory;
+    let (api, ordinal) = (device.api(), device.ordinal());
+    // SAFETY: guaranteed by the caller.
+    let registered = unsafe { api.host_register(ordinal, pointer, bytes, mapped) };
+    if let Err(
+        error @ Error::Call {
+            code: ALREADY_REGISTERED,
+            ..
+        },
+    ) = registered
+    {
+        // Other code registered this memory; its registration stays.
+        return Err(error);
+    }
+    let traits = Traits::of(device.state(), MemoryKind::Pinned, "registered");
+    let owner = Existing::of_host(traits, held, |device, block| {
+        let (api, ordinal) = (&device.api, device.ordinal);
+        // SAFETY: the memory is registered, and no longer in use.
+        unsafe { api.host_unregister(ordinal, block.address.host) }
+    });
+    // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
+    let mut allocation =
+        Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);
+    registered?;
+    if mapped {
+        // SAFETY: the memory is registered and mapped.
+        allocation.address.device = Some(unsafe { api.host_device_pointer(ordinal, pointer) }?);
+    }
+    Ok(allocation)
 }
 
 impl Owner for Existing {

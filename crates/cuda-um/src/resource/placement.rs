@@ -51,9 +51,8 @@ pub enum Placement {
     Managed,
     /// Pinned host memory, mapped for the device (`cudaHostAlloc`): nothing migrates, and kernels use it over the link.
     Mapped,
-    /// Memory of the operating system ([`SystemMemory`](crate::resource::SystemMemory)), for devices with pageable memory access: no call of
-    /// CUDA allocates or frees it, and a page belongs where it is first touched. [`Auto`](Self::Auto) selects it only for data that exist, as
-    /// vectors and files: an allocation from a pool takes less time than new pages of the operating system.
+    /// Memory of the operating system ([`SystemMemory`](crate::resource::SystemMemory)), for devices with pageable memory access.
+    /// [`Auto`](Self::Auto) selects it only for data that exist, as vectors and files: an allocation from a pool takes less time than new pages.
     System,
 }
 

@@ -23,7 +23,7 @@ use std::ptr::NonNull;
 
 /// Memory of the operating system, for devices with pageable memory access
 /// ([`Capabilities::pageable_memory_access`](crate::Capabilities::pageable_memory_access)): kernels use it at the host's address. It is zeroed,
-/// and a page belongs where it is first touched. No call of CUDA allocates or frees it.
+/// and a page belongs where it is first touched.
 ///
 /// ```
 /// # let sim = cuda_um_sim::Sim::builder().gpu(cuda_um_sim::Gpu::Gh200).build().unwrap();
@@ -38,9 +38,7 @@ use std::ptr::NonNull;
 /// ```
 ///
 /// Allocations of 64 KiB and more have pages of their own; from 2 MiB on they are aligned to 2 MiB, and the system is asked for huge pages.
-/// Smaller ones come from the heap of the process, aligned to 256 bytes. Each allocation is separate: there are no pools of system memory.
-///
-/// The memory is freed after all tracked work, as any other. Advice that was given for a buffer is undone before that.
+/// Smaller ones come from the heap of the process, aligned to 256 bytes. There are no pools of system memory.
 #[derive(Clone, Debug)]
 #[doc(alias = "system_memory_resource")]
 #[doc(alias = "sam_headroom_memory_resource")]
@@ -58,12 +56,9 @@ impl SystemMemory {
         }
     }
 
-    /// Sets how many bytes of the device's memory stay free for others. Without it, system memory that the device uses can fill the device, and
-    /// `cudaMalloc` fails.
-    ///
-    /// Each allocation queries the free memory of the device. The part that leaves the headroom free prefers the device, the rest the host
-    /// (`cudaMemAdvise`, `SetPreferredLocation`): kernels use it over the link. A headroom beyond the memory of the device leaves all memory on
-    /// the host. Memory that exists is not moved when the free memory changes.
+    /// Sets how many bytes of the device's memory stay free for others: otherwise system memory that the device uses can fill the device, and
+    /// `cudaMalloc` fails. Of each allocation, the part that leaves the headroom free prefers the device, the rest the host (`cudaMemAdvise`,
+    /// `SetPreferredLocation`), where kernels use it over the link. Memory that exists is not moved.
     #[must_use]
     pub fn headroom_bytes(mut self, bytes: usize) -> Self {
         self.headroom_bytes = Some(bytes);
