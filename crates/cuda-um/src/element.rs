@@ -8,18 +8,6 @@ use crate::error::Result;
 ///
 /// Every [`bytemuck::Pod`] type that may be shared between threads is one. A buffer of a type of size zero fails to compile.
 ///
-/// ```
-/// use bytemuck::{Pod, Zeroable};
-///
-/// #[derive(Clone, Copy, Pod, Zeroable)]
-/// #[repr(C)]
-/// struct Particle {
-///     position: [f32; 3],
-///     mass: f32,
-/// }
-///
-/// ```
-///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();
 /// cuda_um::UnifiedBuffer::<()>::zeroed(&device, 1);

@@ -57,17 +57,16 @@ impl Stream {
     /// are recorded, too.
     ///
     /// Recorded are launches of kernels, fills, copies between buffers ([`Stream::copy`]), events, and work of other libraries
-    /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Work that shares memory is ordered as always, also between
-    /// streams. Prefetches and advice become steps before the launches of the graph, because CUDA cannot capture them. Each value that a kernel
-    /// or a fill takes is a [`constant`](crate::constant), or has a name ([`Recording::scalar`]).
+    /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Prefetches and advice become steps before the launches of the
+    /// graph, because CUDA cannot capture them. Each value that a kernel or a fill takes is a [`constant`](crate::constant), or has a name
+    /// ([`Recording::scalar`]).
     ///
-    /// - Work of other threads, on other streams, and of a `tracing` subscriber is not recorded: it runs at once.
-    /// - A wait for the whole device ([`Device::synchronize`], and host guards of managed memory without concurrent access) on another thread
-    ///   waits until the capture has ended: the closure must not wait for that thread.
-    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream) is no
-    ///   part of a launch, so recorded work must not use the same memory. The zeros of other new buffers are written now and in each launch.
-    /// - A buffer that the closure makes and drops belongs to the graph; an import (`from_foreign`) or registered memory of the caller ends with
-    ///   its drop, and no launch of the graph is possible.
+    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream), and work
+    ///   of other threads and of a `tracing` subscriber, is not recorded; recorded work must not use memory that this thread used at once.
+    /// - The closure must not wait for another thread that waits for the whole device ([`Device::synchronize`], and host guards of managed memory
+    ///   without concurrent access): that wait ends after the capture.
+    /// - A buffer that the closure makes and drops belongs to the graph; after the drop of an import (`from_foreign`) or of registered memory of the
+    ///   caller, no launch of the graph is possible. The zeros of other new buffers are written now and in each launch.
     ///
     /// # Ordering
     ///
@@ -120,25 +119,6 @@ impl Recording<'_> {
     /// Gives a value a name: [`GraphExec::set`] changes it in all recorded launches that take it.
     ///
     /// The same name with another type or another value is an error of the launch that takes it.
-    ///
-    /// ```no_run
-    /// # let device = cuda_um::Runtime::open()?.device(0)?;
-    /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("add")?;
-    /// use cuda_um::{LaunchConfig, UnifiedBuffer, constant};
-    ///
-    /// let stream = device.create_stream()?;
-    /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
-    /// let graph = stream.capture(|step| {
-    ///     let arguments = (&mut data, constant(1000u32), step.scalar("number", 1u32));
-    ///     // SAFETY: the kernel takes an address, a count and a number, and touches `count` elements, one a thread.
-    ///     unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), arguments) }
-    /// })?;
-    /// let mut exec = graph.instantiate()?;
-    /// exec.set("number", 5u32)?; // for all launches from now on
-    /// exec.launch(&stream, (&mut data,))?;
-    /// assert_eq!(data.host()?[999], 5);
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
     pub fn scalar<T: NoUninit>(&self, name: &str, value: T) -> Scalar<T> {
         let index = self.capture.scalar(NamedScalar {
             name: name.to_owned(),

@@ -9,6 +9,6 @@ pub(crate) mod launch;
 pub(crate) mod module;
 
 pub use crate::buffer::array::{ReadArg, WriteArg};
-pub use crate::kernel::argument::{ByValue, KernelArg, KernelArgs};
+pub use crate::kernel::argument::{KernelArg, KernelArgs};
 pub use crate::kernel::arguments::Arguments;
 pub use crate::kernel::foreign::ForeignWork;

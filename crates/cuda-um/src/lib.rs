@@ -43,12 +43,11 @@
 //!
 //! # Threads, processes, tracing
 //!
-//! All types are `Send` and `Sync`, except host guards, which stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards emit [`tracing`] events with the target `cuda_um` at the level DEBUG: `docs/observing.md` lists their fields. The crate `um-profile` has a profiler, and `um-auto` automatic prefetch, both over [`observe`].
+//! All types are `Send` and `Sync`, except host guards, which stay on their thread. Operations emit [`tracing`] events with the target `cuda_um` at
+//! the level DEBUG: `docs/observing.md` lists their fields. `um-profile` and `um-auto` (automatic prefetch) are crates over [`observe`].
 //!
-//! A child made by `fork` cannot use CUDA, and has no managed memory. There, every CUDA call, work, guard and allocation is refused
-//! ([`Error::Forked`]), and dropping the parent's objects does nothing. The child must not read through an inherited guard. A process may end with live
-//! buffers: the driver frees all memory.
+//! In a child made by `fork` every CUDA call, work, guard and allocation is refused ([`Error::Forked`]), and dropping the parent's objects does
+//! nothing; it must not read through an inherited guard. A process may end with live buffers: the driver frees all memory.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Floor 0: no CUDA. `cargo xtask floors` has the floor of each module; a file imports only from lower floors.

@@ -40,10 +40,9 @@ use std::sync::Arc;
 ///
 /// Earlier work on the buffer is ordered before work that is enqueued, after the export, on the stream of the export.
 ///
-/// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, other uses of the buffer wait
-/// for the export's device (`cudaDeviceSynchronize`), and `try_host` is [`Error::Busy`]. An export for reads is in the way of writes only.
-/// [`returned_on`](Self::returned_on) ends the export with a fence: later uses are ordered after that stream's work. After a drop without a
-/// fence, the next use that must not overlap waits for the device.
+/// The other library's work is not known: while an export for writes lives, other uses of the buffer wait for the export's device
+/// (`cudaDeviceSynchronize`), and `try_host` is [`Error::Busy`]; an export for reads is in the way of writes only. Later uses are ordered after
+/// the stream of [`returned_on`](Self::returned_on); after a drop, the next use that must not overlap waits for the device.
 pub struct Exported {
     // It has no parameter. Its owner is `'static`, so no lifetime is forgotten.
     view: Kept<View<'static, u8>, Arc<dyn Any + Send + Sync>>,

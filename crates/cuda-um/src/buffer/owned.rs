@@ -105,18 +105,6 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
 }
 
 /// Read and write access to the elements of a buffer for the host: a [`HostMut`] that owns its buffer, so it has no lifetime.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{PinnedBuffer, buffer::HostOwnedMut};
-///
-/// let buffer = PinnedBuffer::from_slice(&device, &[1.0, 2.0])?;
-/// let mut data = HostOwnedMut::new(Box::new(buffer), |buffer| buffer.host_mut())?;
-/// data[1] = 3.0;
-/// assert_eq!(*data, [1.0, 3.0]);
-/// data.close()?; // tells whether what was written is in the buffer
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 pub type HostOwnedMut<T, B> = Kept<HostMut<'static, T>, Leaked<B>>;
 
 /// A `Box`, and not one, because a move of a `Box` would end the borrow.

@@ -13,17 +13,6 @@ use std::ops::{Range, RangeBounds};
 /// A range of a buffer's elements, to be read: an argument of kernels, the source of copies, a slice for the host.
 ///
 /// It has the methods of the buffers that read; index 0 is its first element. The view is `Copy`.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::DeviceBuffer;
-///
-/// let storage = DeviceBuffer::from_slice(&device, &[1u32, 2, 3, 4])?;
-/// let (head, tail) = storage.as_view().split_at(1)?;
-/// assert_eq!(tail.to_vec()?, [2, 3, 4]);
-/// assert_eq!(head.cast::<u8>()?.len(), 4);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 pub struct View<'a, T> {
     // Covariant in `'a` and `T`, as `&'a [T]`.
     pub(crate) raw: &'a Allocation,

@@ -27,13 +27,7 @@ impl ForeignWork<'_> {
     ///
     /// If there are not as many buffers.
     pub fn pointer<T>(&self, index: usize) -> *mut T {
-        match self.parts.get(index) {
-            Some(part) => part.kernel_address().cast(),
-            None => panic!(
-                "the uses have {} buffers, and the index {index} is beyond the last one",
-                self.parts.len()
-            ),
-        }
+        self.parts[index].kernel_address().cast()
     }
 }
 

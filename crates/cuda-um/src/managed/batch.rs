@@ -18,7 +18,7 @@ use crate::managed::hint::HintOutcome;
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::ops::Range;
 
 /// Buffers of any kinds and element types, or ranges of them, that are prefetched together: a driver call takes longer than most small migrations.
@@ -264,9 +264,4 @@ impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
     }
 }
 
-impl fmt::Debug for PrefetchBatch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = self.parts.iter().map(|part| (part.buffer(), &part.bytes));
-        f.debug_map().entries(ranges).finish()
-    }
-}
+debug!([] PrefetchBatch<'_>, "PrefetchBatch", |it| ranges: it.parts.len());

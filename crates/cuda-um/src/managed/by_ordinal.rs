@@ -13,17 +13,6 @@ use crate::managed::hint::HintOutcome;
 use std::ops::Deref;
 
 /// Advice without its location, for `set_memory_advice`. [`Advice`] has the location in the type.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{UnifiedBuffer, managed::MemoryAdvice};
-///
-/// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
-/// data.set_preferred_location(0)?;
-/// data.prefetch_to_device(None)?; // to its own device
-/// data.set_memory_advice(MemoryAdvice::UnsetPreferredLocation, None)?;
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "cudaMemoryAdvise")]
 #[non_exhaustive]

@@ -8,8 +8,8 @@ use crate::driver::location::Location;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::managed::hint::HintOutcome;
 use crate::managed::batch::migrate;
+use crate::managed::hint::HintOutcome;
 
 macro_rules! hints {
     ([$($generics:tt)*] $memory:ty) => {

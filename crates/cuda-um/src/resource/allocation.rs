@@ -265,9 +265,11 @@ impl Allocation {
 
     /// Tells the neighbours that pages are, or may be, at a place.
     pub(crate) fn left_device_for(&self, place: Location) {
+        if self.is_located {
+            return;
+        }
         let Traits { device, pages, .. } = self.traits();
         if let Some(pages) = pages
-            && !self.is_located
             && place != Location::Device(device.ordinal)
         {
             pages.count_departure();

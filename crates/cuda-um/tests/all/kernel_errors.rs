@@ -4,7 +4,7 @@ mod findings;
 
 use cuda_um::{
     Device, DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module, Result, Stream,
-    kernel::{Arguments, ByValue},
+    kernel::Arguments,
 };
 use cuda_um_sim::CudaVersion;
 use cuda_um_testkit::{device, fails, simulated_with};
@@ -51,7 +51,7 @@ fn arguments_are_checked(device: &Device, stream: &Stream) {
     let kernel = load(device, "sizes");
     let data = DeviceBuffer::<u8>::zeroed(device, 8).unwrap();
     launch(&kernel, stream, (&data, 1u32, true, [1u64, 2, 3, 4])).unwrap();
-    launch(&kernel, stream, (0u64, 1f32, 1i8, ByValue([1u8; 32]))).unwrap();
+    launch(&kernel, stream, (0u64, 1f32, 1i8, [1u8; 32])).unwrap();
     let mut list = Arguments::new();
     list.push(1u32);
     for (outcome, found) in [

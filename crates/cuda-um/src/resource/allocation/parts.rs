@@ -7,7 +7,7 @@ use crate::context::tracker::InFlight;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
-use crate::resource::arena::SLOT_BYTES;
+use crate::resource::arena::DeviceArena;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::Mutex;
@@ -26,22 +26,8 @@ pub(crate) struct Whole {
     pub(crate) slots: Mutex<Box<[Slot]>>,
 }
 
-#[derive(Clone)]
-pub(crate) enum Slot {
-    /// A buffer has it, or it is lost.
-    Taken,
-    /// No buffer has it; the uses are those of the last one.
-    Free(Option<Arc<InFlight>>),
-}
-
-impl Slot {
-    /// Adds the uses of the last buffer to those of the next.
-    pub(crate) fn leave_to(&self, next: &InFlight) {
-        if let Self::Free(Some(uses)) = self {
-            next.inherit(uses);
-        }
-    }
-}
+/// A slot of an arena, with the uses of its last buffer; `None` while a buffer has it, or if it is lost.
+pub(crate) type Slot = Option<Arc<InFlight>>;
 
 impl Allocation {
     /// Makes an allocation of each of these ranges of bytes, which do not overlap. The work of a part is ordered after the work of the whole memory
@@ -87,7 +73,7 @@ impl Whole {
         Self {
             traits,
             out: AtomicUsize::new(0),
-            slots: Mutex::new(vec![Slot::Free(Some(uses)); slots].into()),
+            slots: Mutex::new(vec![Some(uses); slots].into()),
             memory: Some(memory),
         }
     }
@@ -139,9 +125,9 @@ impl Owner for Whole {
                 memory.pages.lost();
             }
         } else {
-            let first = (block.at() - memory.at()) / SLOT_BYTES;
-            let end = first + block.reserved_bytes / SLOT_BYTES;
-            slots[first..end].fill(Slot::Free(Some(Arc::new(block.in_flight))));
+            let first = (block.at() - memory.at()) / DeviceArena::SLOT_BYTES;
+            let end = first + block.reserved_bytes / DeviceArena::SLOT_BYTES;
+            slots[first..end].fill(Some(Arc::new(block.in_flight)));
         }
         // Release: the uses are there before the last part is back.
         self.out.fetch_sub(1, Ordering::Release);
@@ -165,7 +151,7 @@ impl Drop for Whole {
             // Work that could not be waited for may still use a part.
             return memory.leak();
         }
-        let slots = self.slots.get_mut().iter();
-        slots.for_each(|slot| slot.leave_to(&memory.in_flight));
+        let uses = self.slots.get_mut().iter().flatten();
+        uses.for_each(|uses| memory.in_flight.inherit(uses));
     }
 }

@@ -17,16 +17,6 @@ use std::sync::Arc;
 /// [`UnifiedBuffer::into_raw`](crate::UnifiedBuffer::into_raw). For other purposes [`Pool`](crate::Pool) is faster, and works with every
 /// version and device.
 ///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{DeviceBuffer, MemoryKind, PoolOptions, resource::DriverPool};
-///
-/// let pool = DriverPool::new(&device, MemoryKind::Device, PoolOptions::default())?;
-/// let buffer = DeviceBuffer::from_slice_in(&pool, &[1.0f32, 2.0])?;
-/// assert_eq!(buffer.to_vec()?, [1.0, 2.0]);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
-///
 /// # Ordering
 ///
 /// Allocations and frees are work on the device's [default stream](Device::default_stream), which a free orders after all uses. So **a buffer
@@ -44,10 +34,8 @@ use std::sync::Arc;
 /// [`PoolOptions::keep_bytes`] have no effect, and `slabs` is 0; [`PoolOptions::limit_bytes`] is the driver's limit
 /// (`cudaMemPoolProps::maxSize`). The driver keeps what it reserves until it is [trimmed](Self::trim).
 ///
-/// # Lifetime
-///
-/// The memory returns to CUDA when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed
-/// by then, the driver's pool stays until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
+/// The pool ends when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed by then, it stays
+/// until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
 #[derive(Clone)]
 pub struct DriverPool {
     memory: Arc<Driver>,

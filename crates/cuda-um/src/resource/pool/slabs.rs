@@ -16,8 +16,7 @@ use std::sync::Arc;
 
 /// A pool of one kind of memory of a device, in large slabs. A clone is the same pool.
 ///
-/// It is a [`MemoryResource`](crate::resource::MemoryResource): the constructors of the buffers of its kind take it. A buffer that is dropped returns to the pool at once, in
-/// use or not, and the next buffer of its size class reuses its memory:
+/// A buffer that is dropped returns to the pool at once, in use or not, and the next buffer of its size class reuses its memory:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -35,8 +34,6 @@ use std::sync::Arc;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// Each device has a pool of each kind from which buffers are made by default: [`Device::pool`].
-///
 /// # Ordering
 ///
 /// A new buffer inherits the uses of its memory's former owner: its first work on another stream is ordered after them, and its first host
@@ -49,12 +46,9 @@ use std::sync::Arc;
 /// buffer also applies to other buffers on the page**, and an access by the CPU may migrate them. Advice is undone before memory has a new
 /// owner. Addresses are multiples of 256 bytes; blocks of 2 MiB and more begin at multiples of 2 MiB if CUDA aligns slabs so, as it does on GPUs.
 ///
-/// A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of about the same size.
-///
-/// # Lifetime
-///
-/// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim), and their work is done. If an
-/// allocation elsewhere lacks memory, the default pools of the device are trimmed; other pools keep theirs.
+/// A buffer of more than half a slab has a slab of its own, which is kept for the next buffer of about the same size. Slabs return to CUDA when the
+/// last handle and the last buffer are dropped, or by [`trim`](Self::trim), and their work is done. If an allocation elsewhere lacks memory, the
+/// default pools of the device ([`Device::pool`]) are trimmed; other pools keep theirs.
 #[derive(Clone)]
 pub struct Pool {
     device: Device,
