@@ -2,15 +2,14 @@
 #![allow(unsafe_code, reason = "initialises elements")]
 
 use crate::DeviceCopy;
+use crate::buffer::fill::fill_on_host;
 use crate::buffer::kind::{Kind, Owned};
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
-use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::label::Label;
-use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::resource::memory_resource::MemoryResource;
@@ -247,9 +246,12 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     // By reference: a buffer is large, and each step that returns it copies it.
     pub(super) fn write_zeros(&mut self) -> Result<()> {
         match self.raw.kind() {
+            _ if self.is_empty() => {}
             // System memory has zeros, and no page belongs anywhere before its first touch.
             MemoryKind::System => {}
-            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => zero_on_host(&mut self.raw)?,
+            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => {
+                fill_on_host(&mut self.as_view_mut().into_bytes(), &[0], "zeroed")?;
+            }
             _ => capture::also_now(|| {
                 self.populate()?;
                 self.fill(constant(T::zeroed()))
@@ -366,11 +368,3 @@ impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
 }
 
 debug!([T, K: Kind] Memory<T, K>, K::NAME, |it| id: it.id(), len: it.len(), size_bytes: it.size_bytes(), device: it.device().ordinal());
-
-fn zero_on_host(raw: &mut Allocation) -> Result<()> {
-    let _calls = Calls::of("zeroed")?;
-    let _closed = raw.wait_for_host(&(0..raw.bytes()), Access::Write, "zeroed")?;
-    // SAFETY: the memory is valid for its bytes, borrowed exclusively, and no device uses it now.
-    unsafe { raw.pointer().as_ptr().write_bytes(0, raw.bytes()) };
-    Ok(())
-}
