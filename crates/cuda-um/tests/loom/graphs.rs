@@ -13,7 +13,7 @@ use crate::models::checker::preempted;
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, gated_device};
 use crate::process_end::Calls;
-use crate::resource::memory_resource::Allocate;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 use std::ptr::without_provenance_mut;
