@@ -55,20 +55,22 @@ pub(super) unsafe fn exchange(
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
     let is_beside_guards = op.device.state().is_beside_guards();
+    let copy = Staged {
+        direction,
+        host,
+        device: view.address(),
+        bytes: view.len(),
+        kind: direction.kind(raw),
+    };
+    // Its captures are few, because the way past observers passes them by their addresses.
     let work = |calls: &Calls| {
+        let raw = view.raw;
         if !(raw.is_host_memory() || is_beside_guards && raw.is_managed()) {
-            let copy = Staged {
-                direction,
-                host,
-                device: view.address(),
-                bytes: view.len(),
-                kind: direction.kind(raw),
-            };
             // SAFETY: the caller's promise.
             let copied = unsafe {
                 match is_beside_guards {
-                    false => transfer::with_host(&op, calls, copy),
-                    true => through_vector(&op, calls, copy),
+                    false => transfer::with_host(&op, calls, &copy),
+                    true => through_vector(&op, calls, &copy),
                 }
             };
             match copied {
@@ -78,10 +80,11 @@ pub(super) unsafe fn exchange(
                 Err(error) => return Err(error),
             }
         }
+        let (call, access) = copy.direction.names();
         let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
-        let (to, from) = direction.ends(view.address(), host);
+        let (to, from) = copy.direction.ends(copy.device, copy.host);
         // SAFETY: the caller's promise; no device uses the view against the access now.
-        unsafe { transfer::copy_on_host(op.device.state(), from, to, view.len()) };
+        unsafe { transfer::copy_on_host(op.device.state(), from, to, copy.bytes) };
         Ok(())
     };
     op.run((call, is_told), work)
@@ -93,7 +96,7 @@ pub(super) unsafe fn exchange(
 ///
 /// As for [`exchange`].
 #[cold]
-unsafe fn through_vector(op: &Op<'_>, calls: &Calls, copy: Staged) -> Result<()> {
+unsafe fn through_vector(op: &Op<'_>, calls: &Calls, copy: &Staged) -> Result<()> {
     let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
     // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
     unsafe {
@@ -103,9 +106,9 @@ unsafe fn through_vector(op: &Op<'_>, calls: &Calls, copy: Staged) -> Result<()>
         }
         let own_copy = Staged {
             host: own.as_mut_ptr(),
-            ..copy
+            ..*copy
         };
-        transfer::with_host(op, calls, own_copy)?;
+        transfer::with_host(op, calls, &own_copy)?;
         if copy.direction == Direction::ToHost {
             copy.host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }

@@ -62,7 +62,12 @@ pub(crate) struct Staged {
 /// # Safety
 ///
 /// As for [`with_host`](super::with_host).
-pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, calls: &Calls, copy: Staged) -> Result<()> {
+pub(crate) unsafe fn copy(
+    stream: &Stream,
+    op: &Op<'_>,
+    calls: &Calls,
+    copy: &Staged,
+) -> Result<()> {
     let device = op.device.state();
     let mut in_use = InUse(None);
     let enqueued = stream.submit_within(calls, op, |on| {
@@ -105,7 +110,7 @@ pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, calls: &Calls, copy: Sta
 pub(super) unsafe fn staged(
     device: &DeviceState,
     stream: &StreamInner,
-    copy: Staged,
+    copy: &Staged,
 ) -> Option<Result<()>> {
     let Staged {
         direction,
@@ -113,7 +118,7 @@ pub(super) unsafe fn staged(
         bytes,
         kind,
         ..
-    } = copy;
+    } = *copy;
     // Do not wait for the ring: the code that has it may copy as well.
     let mut turn = Transfers::of(device).take(false)?;
     // An older runtime returns "invalid value" for memory that CUDA did not allocate or register.
@@ -127,7 +132,7 @@ pub(super) unsafe fn staged(
     }
     let threads = plan::copy_threads(bytes, turn.options.threads);
     let threads = turn.ring(device, threads, false)?;
-    let pieces = plan::pieces(&copy, 1, turn.options.chunk_bytes(), threads);
+    let pieces = plan::pieces(copy, 1, turn.options.chunk_bytes(), threads);
     let past_caches = match direction {
         Direction::ToDevice => streaming::FROM..streaming::TO_DEVICE_BELOW,
         Direction::ToHost => streaming::FROM..usize::MAX,

@@ -99,7 +99,7 @@ struct Piece {
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. The operation's part is the device's side.
-pub(crate) unsafe fn with_host(op: &Op<'_>, calls: &Calls, copy: Staged) -> Result<()> {
+pub(crate) unsafe fn with_host(op: &Op<'_>, calls: &Calls, copy: &Staged) -> Result<()> {
     let (stream, device) = (op.device.own_stream()?, op.device.state());
     let pieces = &Transfers::of(device).pieces;
     if copy.bytes <= LARGEST
@@ -152,7 +152,7 @@ impl Piece {
         stream: &Stream,
         op: &Op<'_>,
         calls: &Calls,
-        copy: Staged,
+        copy: &Staged,
     ) -> Result<()> {
         let (inner, bytes) = (stream.inner(), copy.bytes);
         // A full piece waits for its copies.
