@@ -1,7 +1,7 @@
 //! 9.7.12.5 call: the functions that a kernel reaches, and what is passed to them.
 
-use super::{Binding, Decoder, Form, Result};
-use crate::program::{Access, Address, Code, Op, Slot, System};
+use super::{Binding, Decoder, Form, Result, Type};
+use crate::program::{Address, Code, Op, Slot, System};
 use crate::syntax::{Function, Operand, Space, Statement, Variable};
 
 /// A function that the kernel reaches.
@@ -172,19 +172,16 @@ impl<'m> Decoder<'m> {
     }
 
     fn pass(&mut self, from: Passed, to: Passed, bytes: u32) -> Result<()> {
-        let access = |offset: u32, slot| {
-            let address = Address {
-                space: Space::Local,
-                base: None,
-                offset: offset.into(),
-            };
-            Access {
-                address,
-                bytes,
-                signed: false,
-                slots: vec![Some(slot)],
-                strong: false,
-            }
+        let address = |offset: u32| Address {
+            space: Space::Local,
+            base: None,
+            offset: offset.into(),
+        };
+        let kind = match bytes {
+            1 => Type::B8,
+            2 => Type::B16,
+            4 => Type::B32,
+            _ => Type::B64,
         };
         match (from, to) {
             (Passed::Local(from), Passed::Local(to)) => {
@@ -192,10 +189,10 @@ impl<'m> Decoder<'m> {
             }
             (Passed::Register(from), Passed::Register(to)) => self.copy(to, from)?,
             (Passed::Local(from), Passed::Register(to)) => {
-                self.emit_access(Code::Load, access(from, to))
+                self.emit_access(Code::Load, address(from), kind, vec![Some(to)], false)
             }
             (Passed::Register(from), Passed::Local(to)) => {
-                self.emit_access(Code::Store, access(to, from))
+                self.emit_access(Code::Store, address(to), kind, vec![Some(from)], false)
             }
         }
         Ok(())

@@ -369,6 +369,12 @@ impl Form<'_> {
         self.modifiers.contains(&modifier)
     }
 
+    /// What belongs to the first of the names that is a modifier.
+    fn pick<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let choice = choices.iter().find(|(name, _)| self.has(name));
+        choice.map(|(_, value)| *value)
+    }
+
     /// The state space among the modifiers.
     fn space(&self) -> Option<Space> {
         self.modifiers

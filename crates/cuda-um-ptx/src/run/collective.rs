@@ -11,7 +11,7 @@ use super::fragments::{Fragment, Saved, State};
 use super::memory::lanes;
 use crate::launch::FindingKind;
 use crate::math::{Scalar, Type, mma};
-use crate::program::{Clock, Extra, Inst, Op, Reduce, Shuffle, Slot, System, Vote};
+use crate::program::{Extra, Inst, Op, Reduce, Shuffle, Slot, System};
 
 /// Recursive calls within each other, at most.
 const DEEPEST: usize = 512;
@@ -138,7 +138,7 @@ impl At<'_, '_> {
             return self.whole_warp(fragment);
         }
         let groups = match extra.op {
-            Op::Shuffle(_)
+            Op::Shuffle { .. }
             | Op::Vote(_)
             | Op::Match { .. }
             | Op::Redux(_)
@@ -162,45 +162,16 @@ impl At<'_, '_> {
         };
         match &extra.op {
             Op::Scalar(function) => scalar(self.warp, function, extra, mask),
-            &Op::Carry {
-                subtract,
-                carry_in,
-                carry_out,
-            } => {
-                let (carry, limit) = (extra.s[2].index as usize, extra.s[0].mask());
-                let mut carries = self.warp.preds[carry];
-                for lane in lanes(mask) {
-                    let [x, y] = [0, 1].map(|index| i128::from(self.source(extra, index, lane)));
-                    let carry = i128::from(carry_in && carries >> lane & 1 != 0);
-                    let sum = if subtract {
-                        x - y - carry
-                    } else {
-                        x + y + carry
-                    };
-                    self.result(extra, 0, lane, sum as u64 & limit);
-                    let out = u32::from(sum < 0 || sum > i128::from(limit));
-                    carries = carries & !(1 << lane) | out << lane;
-                }
-                if carry_out {
-                    self.warp.preds[carry] = carries;
-                }
-            }
             &Op::Atomic {
                 ref function,
                 bytes,
-                compare,
-            } => self.atomics(extra, function, bytes, compare)?,
-            &Op::Shuffle(mode) => self.shuffle(extra, mode)?,
-            &Op::Vote(mode) => {
+            } => self.atomics(extra, function, bytes)?,
+            &Op::Shuffle { from, up } => self.shuffle(extra, from, up)?,
+            Op::Vote(result) => {
                 for mask in groups {
                     let votes = self.warp.preds[extra.s[0].index as usize] & mask;
-                    let result = match mode {
-                        Vote::All => u32::from(votes == mask),
-                        Vote::Any => u32::from(votes != 0),
-                        Vote::Uniform => u32::from(votes == mask || votes == 0),
-                        Vote::Ballot => votes,
-                    };
-                    self.results(extra, mask, |_| result.into());
+                    let result = result(votes, mask).into();
+                    self.results(extra, mask, |_| result);
                 }
             }
             &Op::Match { all } => {
@@ -267,13 +238,12 @@ impl At<'_, '_> {
                     }
                 }
             }
-            &Op::Clock { clock, shift } => {
-                let now = match clock {
+            &Op::Clock { cycles, shift } => {
+                let now = if cycles {
                     // A cycle for each instruction of the worker.
-                    Clock::Cycles => {
-                        self.worker.counts.report.instructions + self.warp.fragments.clock()
-                    }
-                    Clock::Nanoseconds => grid.memory.now().as_nanos() as u64,
+                    self.worker.counts.report.instructions + self.warp.fragments.clock()
+                } else {
+                    grid.memory.now().as_nanos() as u64
                 };
                 self.results(extra, mask, |_| now >> shift);
             }
@@ -359,7 +329,7 @@ impl At<'_, '_> {
     }
 
     /// 9.7.9.6
-    fn shuffle(&mut self, extra: &Extra, mode: Shuffle) -> Result<(), Stop> {
+    fn shuffle(&mut self, extra: &Extra, from: Shuffle, up: bool) -> Result<(), Stop> {
         let values: [u64; 32] = std::array::from_fn(|lane| self.source(extra, 0, lane));
         for lane in lanes(self.mask) {
             let by = self.source(extra, 1, lane) as usize & 31;
@@ -367,15 +337,11 @@ impl At<'_, '_> {
             let (segment, clamp) = (control >> 8 & 31, control & 31);
             // The least or greatest lane of the segment.
             let bound = lane & segment | clamp & !segment;
-            let from = match mode {
-                Shuffle::Up => lane.wrapping_sub(by),
-                Shuffle::Down => lane + by,
-                Shuffle::Butterfly => lane ^ by,
-                Shuffle::Index => lane & segment | by & !segment,
-            };
-            let inside = match mode {
-                Shuffle::Up => from as isize >= bound as isize,
-                _ => from <= bound,
+            let from = from(lane, by, segment);
+            let inside = if up {
+                from as isize >= bound as isize
+            } else {
+                from <= bound
             };
             let from = if inside { from & 31 } else { lane };
             // A lane that the block does not have gives some value, which its partner may ignore.
