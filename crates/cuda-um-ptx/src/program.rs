@@ -103,7 +103,7 @@ pub(crate) enum Special {
     TotalShared,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inst {
     pub code: Code,
     /// 0, or twice the predicate's index plus 2, plus 1 if negated.
@@ -193,7 +193,6 @@ pub(crate) enum Op {
         all: bool,
     },
     Redux(Scalar),
-    Elect,
     ActiveMask,
     WarpBarrier,
     Barrier {
@@ -210,8 +209,6 @@ pub(crate) enum Op {
         transposed: bool,
         store: bool,
     },
-    /// 9.7.14.5.17 movmatrix.
-    MoveMatrix,
     /// With the numbers of registers of `a` and of `b`.
     Mma {
         form: Mma,

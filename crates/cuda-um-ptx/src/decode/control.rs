@@ -65,7 +65,6 @@ impl<'m> Decoder<'m> {
                 let d = self.result(form)?;
                 self.emit_op(Op::ActiveMask, &[Some(d)], &[]);
             }
-            "elect" => return self.together(form, Op::Elect, &[]),
             _ => return Ok(false),
         }
         Ok(true)
@@ -166,7 +165,6 @@ impl<'m> Decoder<'m> {
                 self.source(operand, bits)?
             });
         }
-        // `elect.sync`, `match.any.sync` have members always.
         let members = match form.operands.get(sizes.len() + 1) {
             Some(operand) if form.has("sync") => Some(self.source(operand, 32)?),
             _ if form.has("sync") => return self.bad("an operand is missing"),

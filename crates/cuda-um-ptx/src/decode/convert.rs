@@ -31,13 +31,6 @@ impl Decoder<'_> {
             "cvt" => self.cvt(form),
             "cvta" => self.cvta(form),
             "isspacep" => self.isspacep(form),
-            // Clusters have one block each: 9.7.9.23 mapa, 9.7.9.24 getctarank.
-            "mapa" => {
-                let bits = form.kind().map_or(64, Type::bits);
-                let (d, a) = (self.result(form)?, self.read(form, 1, bits)?);
-                self.copy(d, a)?;
-                Ok(true)
-            }
             _ => Ok(false),
         }
     }

@@ -59,10 +59,6 @@ impl Decoder<'_> {
             "cp" if form.has("async") => return self.copy_async(form),
             "mbarrier" => return self.mbarrier(form),
             "ldmatrix" | "stmatrix" => return self.matrix(form),
-            "movmatrix" => {
-                let (d, a) = (self.result(form)?, self.read(form, 1, 32)?);
-                self.emit_op(Op::MoveMatrix, &[Some(d)], &[a]);
-            }
             "mma" => return self.mma(form),
             _ => return Ok(false),
         }

@@ -65,6 +65,7 @@ impl Decoder<'_> {
             "and" | "or" | "xor" | "not" | "mov" if kind == Type::Pred => return self.logic(form),
             "addc" | "subc" | "madc" => return self.carries(form, kind),
             "add" | "sub" | "mad" if form.has("cc") => return self.carries(form, kind),
+            "vote" => return Ok(false),
             name if name.starts_with('v') => return self.video(form),
             _ => {}
         }

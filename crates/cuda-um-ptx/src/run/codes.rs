@@ -55,7 +55,7 @@ macro_rules! codes {
         /// Instructions of which the machine has a loop of its own; `Extra` has the others.
         ///
         /// Suffixes: `W` is 32 bits, `L` 64 bits, `S` signed, `F` f32, `D` f64.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub(crate) enum Code {
             $($name,)*
             /// A comparison, negated if `c` is 1.
@@ -70,6 +70,7 @@ macro_rules! codes {
             Indexed,
             Call,
             Return,
+            #[default]
             Exit,
             /// `Program::accesses[d]`.
             Load,
