@@ -1,11 +1,29 @@
 //! 9.7.12 control flow, 9.7.13 barriers, votes and shuffles, 9.7.19 miscellaneous.
 
-use super::{
-    Binding, Code, Decoder, Form, Formal, Function, Op, Operand, Passed, Result, Space, Statement,
-    Text, Type,
-};
+use super::{Code, Decoder, Form, Op, Operand, Result, Statement, Text, Type};
 use crate::math::{self, Mode};
-use crate::program::{Access, Address, Reduce, Shuffle, System, Vote};
+use crate::program::{Reduce, Shuffle, Vote};
+
+/// 9.7.9.6: which lane another one reads from, by the operand and the lane's segment.
+const SHUFFLES: [(&str, Shuffle); 4] = [
+    ("up", |lane, by, _| lane.wrapping_sub(by)),
+    ("down", |lane, by, _| lane + by),
+    ("bfly", |lane, by, _| lane ^ by),
+    ("idx", |lane, by, segment| lane & segment | by & !segment),
+];
+/// 9.7.13.9: by the lanes whose predicate holds, and all that vote.
+const VOTES: [(&str, Vote); 4] = [
+    ("all", |votes, all| u32::from(votes == all)),
+    ("any", |votes, _| u32::from(votes != 0)),
+    ("uni", |votes, all| u32::from(votes == all || votes == 0)),
+    ("ballot", |votes, _| votes),
+];
+/// 9.7.13.1: by the number of threads whose predicate holds, and of all.
+const REDUCTIONS: [(&str, Reduce); 3] = [
+    ("popc", |count, _| count),
+    ("and", |count, all| u32::from(count == all)),
+    ("or", |count, _| u32::from(count != 0)),
+];
 
 impl<'m> Decoder<'m> {
     pub(super) fn control(&mut self, form: &Form) -> Result<bool> {
@@ -19,13 +37,7 @@ impl<'m> Decoder<'m> {
             }
             "brx" => return self.indexed(form),
             "call" => return self.call(form),
-            "ret" => self.emit(
-                if self.entry { Code::Exit } else { Code::Return },
-                0,
-                0,
-                0,
-                0,
-            ),
+            "ret" => self.leave(),
             "exit" => self.emit(Code::Exit, 0, 0, 0, 0),
             "trap" | "brkpt" => _ = self.emit_op(Op::Trap, &[], &[]),
             "nanosleep" => _ = self.emit_op(Op::Sleep, &[], &[]),
@@ -33,22 +45,16 @@ impl<'m> Decoder<'m> {
             "pmevent" | "setmaxnreg" | "griddepcontrol" => {}
             "bar" | "barrier" => return self.barrier(form),
             "shfl" => {
-                let mode = match () {
-                    () if form.has("up") => Shuffle::Up,
-                    () if form.has("down") => Shuffle::Down,
-                    () if form.has("bfly") => Shuffle::Butterfly,
-                    () => Shuffle::Index,
+                let from = form.pick(&SHUFFLES).unwrap_or(SHUFFLES[3].1);
+                let op = Op::Shuffle {
+                    from,
+                    up: form.has("up"),
                 };
-                return self.together(form, Op::Shuffle(mode), &[32; 3]);
+                return self.together(form, op, &[32; 3]);
             }
             "vote" => {
-                let mode = match () {
-                    () if form.has("all") => Vote::All,
-                    () if form.has("any") => Vote::Any,
-                    () if form.has("uni") => Vote::Uniform,
-                    () => Vote::Ballot,
-                };
-                return self.together(form, Op::Vote(mode), &[1]);
+                let op = Op::Vote(form.pick(&VOTES).unwrap_or(VOTES[3].1));
+                return self.together(form, op, &[1]);
             }
             "match" => {
                 let (all, bits) = (form.has("all"), form.kind().map_or(32, Type::bits));
@@ -56,10 +62,9 @@ impl<'m> Decoder<'m> {
             }
             "redux" => return self.redux(form),
             "activemask" => {
-                let d = self.target(self.at(form, 0)?)?;
+                let d = self.result(form)?;
                 self.emit_op(Op::ActiveMask, &[Some(d)], &[]);
             }
-            "elect" => return self.together(form, Op::Elect, &[]),
             _ => return Ok(false),
         }
         Ok(true)
@@ -77,234 +82,46 @@ impl<'m> Decoder<'m> {
 
     /// 9.7.12.4 brx.idx.
     fn indexed(&mut self, form: &Form) -> Result<bool> {
-        let (index, Operand::Name(list)) = (self.source(self.at(form, 0)?, 32)?, self.at(form, 1)?)
-        else {
+        let (index, Operand::Name(list)) = (self.read(form, 0, 32)?, self.at(form, 1)?) else {
             return self.bad("a list of labels is expected");
         };
-        let names = self.functions[self.current]
-            .function
-            .body
-            .iter()
-            .flatten()
-            .find_map(|statement| match statement {
-                Statement::Targets { label, names } if self.str(*label) == self.str(*list) => {
-                    Some(names.clone())
-                }
-                _ => None,
-            });
+        let body = self.functions[self.current].function.body.iter();
+        let names = body.flatten().find_map(|statement| match statement {
+            Statement::Targets { label, names } if self.str(*label) == self.str(*list) => {
+                Some(names)
+            }
+            _ => None,
+        });
         let Some(names) = names else {
             return self.bad("there is no such list of labels");
         };
-        let table = names
-            .iter()
-            .map(|name| self.label_number(*name))
-            .collect::<Result<Vec<_>>>()?;
+        let table = names.iter().map(|name| self.label_number(*name));
+        let table = table.collect::<Result<Vec<_>>>()?;
+        let number = self.program.tables.len() as u32;
         self.program.tables.push(table);
-        self.emit(
-            Code::Indexed,
-            self.program.tables.len() as u32 - 1,
-            index.index,
-            0,
-            0,
-        );
+        self.emit(Code::Indexed, number, index.index, 0, 0);
         Ok(true)
-    }
-
-    /// 9.7.12.5 call. Parameters are bytes of local memory of the caller, copied to those of the callee.
-    fn call(&mut self, form: &Form) -> Result<bool> {
-        let mut operands = form.operands.iter().peekable();
-        let results: &[Operand] = match operands.peek() {
-            Some(Operand::List(items)) => {
-                operands.next();
-                items
-            }
-            _ => &[],
-        };
-        let Some(Operand::Name(name)) = operands.next() else {
-            return self.bad("the name of a function is expected");
-        };
-        let arguments: &[Operand] = match operands.next() {
-            Some(Operand::List(items)) => items,
-            _ => &[],
-        };
-        let module = self.module;
-        let name = module.str(*name);
-        let function = module
-            .tree()
-            .functions
-            .iter()
-            .find(|function| module.str(function.name) == name && function.body.is_some());
-        let system = match (function, name, arguments.len()) {
-            (None, "vprintf", 2) => Some(System::Print),
-            (None, "__assertfail", 3..) => Some(System::Assert),
-            (None, "cudaGraphSetConditional", 2) => Some(System::SetConditional),
-            _ => None,
-        };
-        if let Some(system) = system {
-            let mut local = |operand: &Operand| match self.passed(operand, 32)? {
-                Passed::Local(offset) => Ok(offset),
-                Passed::Register(_) => {
-                    self.unsupported("an argument that is no variable in `.param`")
-                }
-            };
-            let arguments = arguments.iter().map(&mut local).collect::<Result<_>>()?;
-            let result = results.first().map(local).transpose()?;
-            self.emit_op(
-                Op::Call {
-                    system,
-                    arguments,
-                    result,
-                },
-                &[],
-                &[],
-            );
-            return Ok(true);
-        }
-        let Some(function) = function.filter(|function| !function.entry) else {
-            return self.unsupported(format!(
-                "a call of `{name}`, which the module does not define"
-            ));
-        };
-        let callee = self.declare(function)?;
-        let (formals, returned) = (
-            self.functions[callee].parameters.clone(),
-            self.functions[callee].results.clone(),
-        );
-        if formals.len() != arguments.len() || returned.len() != results.len() {
-            return self.bad(format!(
-                "`{name}` has {} parameters and {} results",
-                formals.len(),
-                returned.len()
-            ));
-        }
-        // A function has one set of registers and of variables, which is enough for lanes at different places; only a function that
-        // may call its caller needs them once more.
-        let recursive = self.calls(function, self.functions[self.current].function);
-        if recursive {
-            self.emit_op(Op::Save, &[], &[]);
-        }
-        for (operand, formal) in arguments.iter().zip(&formals) {
-            let from = self.passed(operand, formal.bytes * 8)?;
-            self.pass(from, formal.place, formal.bytes)?;
-        }
-        self.emit(Code::Call, callee as u32, 0, 0, 0);
-        if recursive {
-            let of = |place: &Formal| match place.place {
-                Passed::Local(offset) => (offset, place.bytes, None),
-                Passed::Register(slot) => (0, 0, Some(slot)),
-            };
-            self.emit_op(Op::Restore(returned.iter().map(of).collect()), &[], &[]);
-        }
-        for (operand, formal) in results.iter().zip(&returned) {
-            let to = match operand {
-                Operand::Name(name)
-                    if !matches!(self.lookup(*name)?, Some(Binding::Slot(_)) | None) =>
-                {
-                    self.passed(operand, formal.bytes * 8)?
-                }
-                operand => Passed::Register(self.target(operand)?),
-            };
-            self.pass(formal.place, to, formal.bytes)?;
-        }
-        Ok(true)
-    }
-
-    fn passed(&mut self, operand: &Operand, bits: u32) -> Result<Passed> {
-        if let Operand::Name(name) = operand
-            && let Some(Binding::Local(offset)) = self.lookup(*name)?
-        {
-            return Ok(Passed::Local(offset));
-        }
-        Ok(Passed::Register(self.source(operand, bits)?))
-    }
-
-    fn pass(&mut self, from: Passed, to: Passed, bytes: u32) -> Result<()> {
-        let access = |offset: u32, slot| {
-            let address = Address {
-                space: Space::Local,
-                base: None,
-                offset: offset.into(),
-            };
-            Access {
-                address,
-                bytes,
-                signed: false,
-                slots: vec![Some(slot)],
-                strong: false,
-            }
-        };
-        match (from, to) {
-            (Passed::Local(from), Passed::Local(to)) => {
-                self.emit_op(Op::Copy { from, to, bytes }, &[], &[]);
-            }
-            (Passed::Register(from), Passed::Register(to)) => self.copy(to, from)?,
-            (Passed::Local(from), Passed::Register(to)) => {
-                self.emit_access(Code::Load, access(from, to))
-            }
-            (Passed::Register(from), Passed::Local(to)) => {
-                self.emit_access(Code::Store, access(to, from))
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether `from` calls `to`, perhaps by way of other functions.
-    fn calls(&self, from: &'m Function, to: &Function) -> bool {
-        let (mut seen, mut work) = (Vec::new(), vec![from]);
-        while let Some(function) = work.pop() {
-            if std::ptr::eq(function, to) {
-                return true;
-            }
-            if seen.contains(&function.name) {
-                continue;
-            }
-            seen.push(function.name);
-            for statement in function.body.iter().flatten() {
-                if let Statement::Instruction(instruction) = statement
-                    && self.str(instruction.opcode).starts_with("call")
-                {
-                    let names = instruction.operands.iter().filter_map(|operand| {
-                        if let Operand::Name(name) = operand {
-                            Some(self.str(*name))
-                        } else {
-                            None
-                        }
-                    });
-                    let names: Vec<_> = names.collect();
-                    work.extend(self.module.tree().functions.iter().filter(|other| {
-                        other.body.is_some() && names.contains(&self.str(other.name))
-                    }));
-                }
-            }
-        }
-        false
     }
 
     /// 9.7.13.1 bar, barrier; 9.7.13.2 bar.warp.sync; 9.7.13.3 barrier.cluster of clusters of one block.
     fn barrier(&mut self, form: &Form) -> Result<bool> {
         if form.has("warp") {
-            let members = self.source(self.at(form, 0)?, 32)?;
+            let members = self.read(form, 0, 32)?;
             self.emit_op(Op::WarpBarrier, &[], &[]).members = Some(members);
             return Ok(true);
         }
         let zero = self.word_value(0)?;
         if form.has("cluster") {
             if form.has("wait") {
-                let op = Op::Barrier {
-                    arrive: false,
-                    reduce: None,
-                };
-                self.emit_op(op, &[], &[zero; 2]);
+                let (arrive, reduce) = (false, None);
+                self.emit_op(Op::Barrier { arrive, reduce }, &[], &[zero; 2]);
             }
             return Ok(true);
         }
-        let reduce = match () {
-            () if !form.has("red") => None,
-            () if form.has("popc") => Some(Reduce::Popc),
-            () if form.has("and") => Some(Reduce::And),
-            () if form.has("or") => Some(Reduce::Or),
-            () => return Ok(false),
-        };
+        let reduce = form.pick(&REDUCTIONS).filter(|_| form.has("red"));
+        if form.has("red") && reduce.is_none() {
+            return Ok(false);
+        }
         let mut operands = form.operands;
         let (mut d, mut sources) = (None, Vec::new());
         if let (Some(_), [first, middle @ .., last]) = (reduce, operands) {
@@ -320,11 +137,8 @@ impl<'m> Decoder<'m> {
             };
             sources.insert(0, slot);
         }
-        let op = Op::Barrier {
-            arrive: form.has("arrive"),
-            reduce,
-        };
-        self.emit_op(op, &[d], &sources);
+        let arrive = form.has("arrive");
+        self.emit_op(Op::Barrier { arrive, reduce }, &[d], &sources);
         Ok(true)
     }
 
@@ -351,7 +165,6 @@ impl<'m> Decoder<'m> {
                 self.source(operand, bits)?
             });
         }
-        // `elect.sync`, `match.any.sync` have members always.
         let members = match form.operands.get(sizes.len() + 1) {
             Some(operand) if form.has("sync") => Some(self.source(operand, 32)?),
             _ if form.has("sync") => return self.bad("an operand is missing"),
@@ -366,18 +179,15 @@ impl<'m> Decoder<'m> {
         let op = ["add", "min", "max", "and", "or", "xor"]
             .into_iter()
             .find(|op| form.has(op));
-        let (Some(op), Some(kind)) = (op, form.kind().filter(|kind| kind.bits() == 32)) else {
+        let kind = form
+            .kind()
+            .filter(|kind| kind.bits() == 32 && !form.has("abs"));
+        let (Some(op), Some(kind)) = (op, kind) else {
             return Ok(false);
         };
         let Some((_, function)) = math::function(op, 2, kind, Mode::of(form.modifiers)) else {
             return Ok(false);
         };
-        let mask = if form.has("abs") {
-            u64::from(u32::MAX >> 1)
-        } else {
-            u64::MAX
-        };
-        let function = move |v: [u64; 4]| function(v.map(|value| value & mask));
-        self.together(form, Op::Redux(Box::new(function)), &[32])
+        self.together(form, Op::Redux(function), &[32])
     }
 }

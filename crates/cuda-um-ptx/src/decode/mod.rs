@@ -1,6 +1,7 @@
 //! A kernel's statements to a [`Program`]: names to slots, constants to slots that are filled before a warp runs, labels to positions,
 //! blocks to an order in which lanes meet again.
 
+mod calls;
 mod compare;
 mod control;
 mod convert;
@@ -17,7 +18,8 @@ use crate::error::LoadError;
 use crate::math::Scalar;
 use crate::module::{Kernel, Module};
 use crate::program::{Address, Class, Code, Constant, Extra, Inst, Op, Place, Program, Slot};
-use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type, Variable};
+use crate::syntax::{Instruction, Operand, Space, Statement, Text, Type};
+use calls::Known;
 use names::{Binding, Scope};
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -82,27 +84,6 @@ pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
     Ok(decoder.finish())
 }
 
-/// A function that the kernel reaches.
-struct Known<'m> {
-    function: &'m Function,
-    results: Vec<Formal>,
-    parameters: Vec<Formal>,
-    start: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Formal {
-    place: Passed,
-    bytes: u32,
-}
-
-/// Where a parameter or argument of a call is.
-#[derive(Clone, Copy)]
-enum Passed {
-    Local(u32),
-    Register(Slot),
-}
-
 struct Decoder<'m> {
     module: &'m Module,
     scopes: Vec<Scope<'m>>,
@@ -155,43 +136,6 @@ impl<'m> Decoder<'m> {
         })
     }
 
-    /// The index of a function in `functions`, which decodes it later.
-    fn declare(&mut self, function: &'m Function) -> Result<usize> {
-        if let Some(known) = self
-            .functions
-            .iter()
-            .position(|known| std::ptr::eq(known.function, function))
-        {
-            return Ok(known);
-        }
-        let mut formal = |variables: &[Variable]| -> Result<Vec<Formal>> {
-            let formals = variables.iter().map(|variable| {
-                let place = if variable.register {
-                    Passed::Register(self.new_slot(variable.kind)?)
-                } else {
-                    Passed::Local(self.local(variable)?)
-                };
-                Ok(Formal {
-                    place,
-                    bytes: variable.bytes() as u32,
-                })
-            });
-            formals.collect()
-        };
-        let (results, parameters) = if function.entry {
-            (Vec::new(), Vec::new())
-        } else {
-            (formal(&function.results)?, formal(&function.parameters)?)
-        };
-        self.functions.push(Known {
-            function,
-            results,
-            parameters,
-            start: 0,
-        });
-        Ok(self.functions.len() - 1)
-    }
-
     fn function(&mut self, index: usize) -> Result<()> {
         let function = self.functions[index].function;
         let Some(body) = &function.body else {
@@ -212,34 +156,9 @@ impl<'m> Decoder<'m> {
         self.collect_labels(body)?;
         self.blocks = 0;
         self.scopes = vec![Scope::default()];
-        let known = &self.functions[index];
-        let formals: Vec<Passed> = known
-            .results
-            .iter()
-            .chain(&known.parameters)
-            .map(|formal| formal.place)
-            .collect();
-        if function.entry {
-            for (variable, parameter) in function
-                .parameters
-                .iter()
-                .zip(self.program.parameters.clone())
-            {
-                self.bind(variable.name, Binding::Parameter(parameter.offset as u32));
-            }
-        } else {
-            for (variable, place) in function
-                .results
-                .iter()
-                .chain(&function.parameters)
-                .zip(formals)
-            {
-                let binding = match place {
-                    Passed::Local(offset) => Binding::Local(offset),
-                    Passed::Register(slot) => Binding::Slot(slot),
-                };
-                self.bind(variable.name, binding);
-            }
+        let formals = self.functions[index].formals.clone();
+        for (variable, (place, _)) in function.variables().zip(formals) {
+            self.bind(variable.name, place);
         }
         for statement in body {
             self.statement(statement)?;
@@ -248,17 +167,7 @@ impl<'m> Decoder<'m> {
             }
         }
         self.guard = 0;
-        self.emit(
-            if function.entry {
-                Code::Exit
-            } else {
-                Code::Return
-            },
-            0,
-            0,
-            0,
-            0,
-        );
+        self.leave();
         self.lay_out(index);
         Ok(())
     }
@@ -347,6 +256,11 @@ impl<'m> Decoder<'m> {
         self.code_places.push(self.place);
     }
 
+    fn leave(&mut self) {
+        let code = if self.entry { Code::Exit } else { Code::Return };
+        self.emit(code, 0, 0, 0, 0);
+    }
+
     /// An instruction without a loop of its own.
     fn emit_op(&mut self, op: Op, d: &[Option<Slot>], s: &[Slot]) -> &mut Extra {
         self.emit(Code::Extra, self.program.extras.len() as u32, 0, 0, 0);
@@ -428,6 +342,12 @@ struct Form<'a> {
 impl Form<'_> {
     fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
+    }
+
+    /// What belongs to the first of the names that is a modifier.
+    fn pick<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let choice = choices.iter().find(|(name, _)| self.has(name));
+        choice.map(|(_, value)| *value)
     }
 
     /// The state space among the modifiers.

@@ -2,7 +2,7 @@
 
 use cuda_um_ptx::{Checks, Extent, Failure, FindingKind, Launch};
 
-use crate::support::{Arrays, Parameters, assert_kind, body, finding, program, run_with};
+use crate::support::{Arrays, assert_kind, body, finding, program, run_with};
 
 #[test]
 fn out_of_bounds() {
@@ -42,6 +42,17 @@ fn out_of_bounds() {
 }
 
 #[test]
+fn rows_that_begin_below_address_zero_are_out_of_bounds() {
+    for step in [4, -4] {
+        let text = format!(
+            ".shared .b8 s[256]; mul.lo.s32 %r4, %r3, {step}; cvt.s64.s32 %rd2, %r4; add.s64 %rd2, %rd2, {}; st.shared.u32 [%rd2], 1;",
+            -15 * step - 4
+        );
+        assert_kind(&text, 32, FindingKind::OutOfBounds);
+    }
+}
+
+#[test]
 fn misaligned() {
     assert_kind("ld.global.u32 %r4, [%rd1+2];", 8, FindingKind::Misaligned);
     assert_kind(
@@ -56,7 +67,7 @@ fn freed_and_read_only_memory() {
     let text = body("ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd0], %rd2;");
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&[0u64; 8]), arrays.add(&[0u64; 8]));
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         block: [8, 1, 1],
         parameters: &parameters,
@@ -78,7 +89,7 @@ fn beyond_the_extent_of_an_argument() {
     let text = body("ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd0], %rd2;");
     let mut arrays = Arrays::default();
     let base = arrays.add(&[7u64; 64]);
-    let parameters = Parameters::default().with(base).with(base + 256).0;
+    let parameters = with![base, base + 256].0;
     let part = |offset, elements: u64, writable, parameter| Extent {
         base: base + offset,
         bytes: elements * 8,
@@ -125,7 +136,7 @@ fn unwritten_memory() {
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&[0u64; 2]), arrays.add(&[0u64; 2]));
     arrays.unwritten(from);
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         block: [2, 1, 1],
         parameters: &parameters,
@@ -157,7 +168,7 @@ fn races() {
     let text = body("ld.param.u64 %rd2, [out]; st.global.u32 [%rd2], %r1;");
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&[0u64; 2]), arrays.add(&[0u64; 2]));
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         grid: [2, 1, 1],
         parameters: &parameters,
