@@ -25,6 +25,7 @@ mod parts;
 pub(crate) mod pinned;
 mod read_at;
 pub(crate) mod registered;
+mod text;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
@@ -37,5 +38,7 @@ pub use crate::buffer::owned::{HostOwned, HostOwnedMut};
 #[doc(hidden)]
 pub use crate::buffer::read_at::read_into;
 pub use crate::buffer::read_at::{FileRead, ReadAt, Runs};
+#[doc(hidden)]
+pub use crate::buffer::text::first_elements;
 pub use crate::buffer::transfer::TransferOptions;
 pub use crate::element::ElementType;

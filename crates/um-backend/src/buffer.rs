@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::ops::Range;
 
+use cuda_um::buffer::first_elements;
 use cuda_um::range::same_length;
 use cuda_um::{
     Advice, Device, HostMut, HostRef, Location, Stream, constant, host_vec, managed::HintOutcome,
@@ -281,15 +282,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         operations::copy_within(self, range, to)
     }
 
-    /// Migrates all elements to a location, on the library's stream of the device.
-    ///
-    /// # Errors
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    fn prefetch(&self, location: Location) -> Result<HintOutcome> {
-        self.prefetch_range(0..self.len(), location)
-    }
-
     /// Gives advice for all elements; the range is extended to whole pages.
     ///
     /// # Errors
@@ -396,5 +388,28 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// As for [`fill`](Self::fill) and [`copy_from_host_on`](Self::copy_from_host_on).
     fn fill_on(&mut self, value: T, stream: &Stream) -> Result<()> {
         operations::fill(self, 0..self.len(), value, Some(stream))
+    }
+}
+
+impl<T: Element> dyn Buffer<T> + '_ {
+    /// Migrates all elements to a location, such as a device, on the library's stream of the buffer's device.
+    ///
+    /// # Errors
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.prefetch_range(0..self.len(), location.into())
+    }
+}
+
+/// The name, the type, the kind of memory, and the first elements: `f32[3] in host memory: [1.0, 2.0, 3.0]`. Waits for work that writes the buffer.
+impl<T: Element> fmt::Display for dyn Buffer<T> + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            write!(f, "`{name}`, ")?;
+        }
+        let (dtype, len) = (self.dtype(), self.len());
+        write!(f, "{dtype}[{len}] in {}: ", self.memory().in_words())?;
+        first_elements(f, len, |first| self.copy_to_host_at(0, first))
     }
 }

@@ -1,13 +1,14 @@
 //! Buffers whose element type is a value.
 
-use std::io::{Read, Write};
+use std::fmt;
 use std::ops::Range;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Device, Error, Location, View, ViewMut, managed::HintOutcome, range};
+use cuda_um::{Device, Error, View, ViewMut, range};
+use half::{bf16, f16};
 
 use crate::buffer::Buffer;
-use crate::dtype::{DType, Element, check_same, dtype_of};
+use crate::dtype::{Bool, DType, Element, check_same, dtype_of};
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::{Result, invalid};
@@ -202,39 +203,6 @@ impl ErasedBuffer {
         self.bytes.copy_from_buffer(source.bytes())
     }
 
-    /// Migrates all elements to a location: as [`Buffer::prefetch`].
-    ///
-    /// # Errors
-    /// As for [`Buffer::prefetch`].
-    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
-        self.bytes.prefetch(location.into())
-    }
-
-    /// Gives advice for all elements: as [`Buffer::advise`].
-    ///
-    /// # Errors
-    /// As for [`Buffer::advise`].
-    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.bytes.advise(advice)
-    }
-
-    /// Reads a range of elements from a file, a socket or another reader.
-    ///
-    /// # Errors
-    /// [`RangeOutOfBounds`](Error::RangeOutOfBounds) in elements, and as for [`Buffer::read_from`].
-    pub fn read_from(&mut self, source: &mut dyn Read, range: Range<usize>) -> Result<()> {
-        let range = self.byte_range(range)?;
-        self.bytes.read_from(source, range)
-    }
-
-    /// Writes a range of elements to a file, a socket or another writer.
-    ///
-    /// # Errors
-    /// As for [`read_from`](Self::read_from).
-    pub fn write_to(&self, target: &mut dyn Write, range: Range<usize>) -> Result<()> {
-        self.bytes.write_to(target, self.byte_range(range)?)
-    }
-
     fn check_type<T: Element>(&self) -> Result<()> {
         if dtype_of::<T>() == self.dtype {
             return Ok(());
@@ -248,6 +216,21 @@ impl ErasedBuffer {
         let range = range::check(range, self.len())?;
         let width = self.dtype.size_bytes();
         Ok(range.start * width..range.end * width)
+    }
+}
+
+/// As that of a `dyn Buffer`: the name, the type, the kind of memory, and the first elements; the bytes of types that Rust does not have.
+impl fmt::Display for ErasedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        macro_rules! of_types {
+            ($($element:ty)*) => {
+                match self.dtype {
+                    $(<$element>::DTYPE => write!(f, "{}", self.typed::<$element>().map_err(|_| fmt::Error)?),)*
+                    other => write!(f, "{other}[{}], {}", self.len(), self.bytes()),
+                }
+            };
+        }
+        of_types!(Bool f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64)
     }
 }
 

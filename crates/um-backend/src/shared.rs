@@ -331,20 +331,21 @@ impl SharedBuffer {
     /// Migrates the part to a location, on the library's stream of the device.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::prefetch`].
+    /// As for [`read`](Self::read) and [`Buffer::prefetch_range_on`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
-        self.reading("SharedBuffer::prefetch", true)?
-            .prefetch(location)
+        let guard = self.reading("SharedBuffer::prefetch", true)?;
+        guard.bytes().prefetch(location)
     }
 
     /// Gives advice for the part, which is extended to whole pages.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::advise`].
+    /// As for [`read`](Self::read) and [`Buffer::advise`].
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.reading("SharedBuffer::advise", true)?.advise(advice)
+        let guard = self.reading("SharedBuffer::advise", true)?;
+        guard.bytes().advise(advice)
     }
 
     /// Whether no other handle or guard has the storage. A [`CapturedStep`](crate::CapturedStep) does not count.
@@ -387,6 +388,16 @@ impl SharedBuffer {
         of_graph::used(&self.storage);
         let part = Part::new(&self.storage, access, bytes, self.bytes.clone());
         ErasedBuffer::of(Box::new(part), self.dtype)
+    }
+}
+
+/// As that of its [`ErasedBuffer`]. Waits for a read guard.
+impl fmt::Display for SharedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.read() {
+            Ok(guard) => guard.fmt(f),
+            Err(error) => write!(f, "{}[{}]: not readable: {error}", self.dtype, self.len()),
+        }
     }
 }
 

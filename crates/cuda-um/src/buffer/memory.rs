@@ -20,7 +20,6 @@ use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::any::type_name;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::RangeBounds;
@@ -60,10 +59,15 @@ impl<T, K: Kind> Memory<T, K> {
         };
         // An allocation is large: each step that converts its result copies it.
         if let Ok(raw) = &mut made {
-            let of = || (K::NAME, type_name::<T>(), size_of::<T>());
-            raw.set_label(Label::new(of, Location::caller()));
+            raw.set_label(Self::label());
         }
         made.map(Self::of_raw)
+    }
+
+    #[track_caller]
+    pub(super) fn label() -> Label {
+        let of = || (K::NAME, type_name::<T>(), size_of::<T>());
+        Label::new(of, Location::caller())
     }
 
     /// Returns the number of elements.
@@ -195,12 +199,42 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
+        let mut like = self.uninit_like(len)?;
+        like.write_zeros()?;
+        Ok(like)
+    }
+
+    /// Allocates a copy: the same elements and name, in memory as of [`zeroed_like`](Self::zeroed_like).
+    ///
+    /// # Ordering
+    ///
+    /// The copy is enqueued on the library's stream of the device, after earlier writes of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed) and of [`Stream::copy`](crate::Stream::copy).
+    #[doc(alias = "clone")]
+    #[track_caller]
+    pub fn try_clone(&self) -> Result<Self> {
+        let mut clone = self.uninit_like(self.len())?;
+        if let Some(name) = self.name() {
+            clone.set_name(name);
+        }
+        capture::also_now(|| {
+            clone.populate()?;
+            self.device().own_stream()?.copy(self, &mut clone)
+        })?;
+        clone.advise_as_chosen()?;
+        Ok(clone)
+    }
+
+    #[track_caller]
+    fn uninit_like(&self, len: usize) -> Result<Self> {
         let chosen = self.raw.chosen;
         let kind = chosen.map_or_else(|| K::needed(self.raw.kind()), |chosen| chosen.kind);
         let again = |bytes| self.raw.allocate_again(kind, bytes);
         let mut like = Self::made(self.device(), len, again)?;
         like.raw.chosen = chosen.map(Chosen::again);
-        like.write_zeros()?;
         Ok(like)
     }
 
@@ -364,16 +398,5 @@ impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
     /// Every element is written before anything reads it: by the host, or by work that is enqueued before.
     pub unsafe fn assume_init(self) -> Memory<T, K> {
         Memory::of_raw(self.raw)
-    }
-}
-
-impl<T, K: Kind> fmt::Debug for Memory<T, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(K::NAME)
-            .field("id", &self.id())
-            .field("len", &self.len())
-            .field("size_bytes", &self.size_bytes())
-            .field("device", &self.device().ordinal())
-            .finish_non_exhaustive()
     }
 }

@@ -63,7 +63,21 @@ impl CudaBackend {
         })
     }
 
-    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).
+    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
+    /// copy writes. Memory of the device comes from a warm pool without a CUDA call; plain memory of the host is zeroed.
+    ///
+    /// # Examples
+    /// ```
+    /// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType};
+    ///
+    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    /// // SAFETY: `fill` writes each element before the read.
+    /// let scratch = unsafe { backend.create_erased_uninit(BufferKind::Unified, DType::F32, 2) }?;
+    /// let mut scratch = scratch.into_typed::<f32>()?;
+    /// scratch.fill(0.5)?;
+    /// assert_eq!(scratch.to_vec()?, [0.5, 0.5]);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
     ///
     /// # Safety
     /// Neither the host nor a kernel reads an element before it is written.
@@ -71,6 +85,7 @@ impl CudaBackend {
     /// # Errors
     /// As for [`create_erased`](Self::create_erased).
     #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[doc(alias = "empty")]
     #[track_caller]
     pub unsafe fn create_erased_uninit(
         &self,

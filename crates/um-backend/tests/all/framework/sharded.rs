@@ -4,7 +4,7 @@ use cuda_um::ErrorKind;
 use cuda_um::sys::cudaError;
 use cuda_um_testkit::Checked;
 use um_backend::sim::{Builder, Fail, Gpu, Sim};
-use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaError, Sharded, Split};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, Sharded, Split};
 
 use crate::support::kernel::Double;
 use crate::support::on_each_preset;
@@ -196,7 +196,9 @@ fn names(error: &CudaError, shard: usize, device: u32) {
 fn a_device_without_memory_is_named() {
     let (_sim, backends) = four();
     let free = backends[2].device().memory_info().unwrap().free_bytes;
-    let _used = backends[2].create_cuda::<u8>(free - (8 << 20)).unwrap();
+    let _used = backends[2]
+        .create_buffer::<u8>(free - (8 << 20), DType::U8)
+        .unwrap();
     let made = Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 4 << 22, 1, Split::Even);
     let error = made.unwrap_err();
     assert!(error.is_out_of_memory(), "{error}");

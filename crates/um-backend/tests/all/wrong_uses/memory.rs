@@ -1,7 +1,7 @@
 //! Sizes, memory that is not there, and kinds of memory that cannot do it.
 
 use um_backend::{
-    Advice, Buffer, CudaBackend, CudaBackendConfig, PinnedBuffer, UnifiedBuffer,
+    Advice, Buffer, CudaBackend, CudaBackendConfig, DType, PinnedBuffer, UnifiedBuffer,
     cuda_um::{Placement, PoolOptions, RegisteredBuffer, UnifiedOptions},
 };
 
@@ -17,7 +17,7 @@ fn with_pool(world: &World, options: PoolOptions) -> um_backend::Result<CudaBack
 fn memory() {
     let rows = rows! {
         "`allocate_unified::<f32>(1 << 62)`" => |w| w.backend.allocate_unified::<f32>(1 << 62);
-        "more device memory than there is" => |w| w.backend.create_cuda::<f32>(1 << 45);
+        "more device memory than there is" => |w| w.backend.create_buffer::<f32>(1 << 45, DType::F32);
         "more unified memory than the device has" => |w| {
             let _live = w.backend.allocate_unified::<u8>(40 << 20)?;
             w.backend.synchronize()?; // its pages are on the device

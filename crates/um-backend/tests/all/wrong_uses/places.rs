@@ -2,7 +2,9 @@
 
 use um_backend::cuda_um::Runtime;
 use um_backend::sim::Gpu;
-use um_backend::{Advice, CudaBackend, CudaBackendConfig, Location, MemoryAdvice, RuntimeChoice};
+use um_backend::{
+    Advice, CudaBackend, CudaBackendConfig, DType, Location, MemoryAdvice, RuntimeChoice,
+};
 
 use crate::support::kernel::Double;
 use crate::wrong_uses::page::check;
@@ -27,14 +29,14 @@ fn devices_streams_and_runtimes() {
         "advice for device 9" => |w| w.unified().advise(Advice::SetAccessedBy(Location::Device(9)));
         "`fill_on` a stream of another device" => |w| w.on_device().fill_on(1.0, w.backend.sibling(1)?.device().stream());
         "a launch with device memory of another device" => |w| {
-            let mut there = w.backend.sibling(1)?.create_cuda::<f32>(10)?;
+            let mut there = w.backend.sibling(1)?.create_buffer::<f32>(10, DType::F32)?;
             Double::load(w.backend.device()).launch(w.backend.device(), &mut there)
         };
         "a launch on a stream of another runtime" => |w| {
             Double::load(w.backend.device()).launch(other(w).device(), &mut w.on_device())
         };
         "a launch with a buffer of another runtime" => |w| {
-            let mut there = other(w).create_cuda::<f32>(10)?;
+            let mut there = other(w).create_buffer::<f32>(10, DType::F32)?;
             Double::load(w.backend.device()).launch(w.backend.device(), &mut there)
         };
     };

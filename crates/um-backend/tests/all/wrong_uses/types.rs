@@ -24,7 +24,7 @@ fn types() {
         };
         "`cast::<f64>()` of a view of 3 `f32`" => |w| w.on_device().memory().device_view()?.slice(0..3)?.cast::<f64>().map(drop);
         "`cast::<f32>()` of a view of bytes that begins at byte 1" => |w| {
-            let bytes = w.backend.create_cuda::<u8>(40)?;
+            let bytes = w.backend.create_buffer::<u8>(40, DType::U8)?;
             bytes.memory().device_view()?.slice(1..5)?.cast::<f32>().map(drop)
         };
     };
