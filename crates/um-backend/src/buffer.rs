@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use cuda_um::buffer::first_elements;
 use cuda_um::range::same_length;
 use cuda_um::{
     Advice, Device, HostMut, HostRef, Location, Stream, constant, host_vec, managed::HintOutcome,
@@ -181,7 +180,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Errors of CUDA.
-    #[doc(alias = "cudaMemset")]
     fn set_zero(&mut self) -> Result<()> {
         let zero = bytemuck::Zeroable::zeroed();
         match self.memory_mut() {
@@ -295,7 +293,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
-    #[doc(alias = "cudaMemPrefetchAsync")]
     fn prefetch_range(&self, range: Range<usize>, location: Location) -> Result<HintOutcome> {
         operations::prefetch(self, range, location, None)
     }
@@ -399,17 +396,5 @@ impl<T: Element> dyn Buffer<T> + '_ {
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
         self.prefetch_range(0..self.len(), location.into())
-    }
-}
-
-/// The name, the type, the kind of memory, and the first elements: `f32[3] in host memory: [1.0, 2.0, 3.0]`. Waits for work that writes the buffer.
-impl<T: Element> fmt::Display for dyn Buffer<T> + '_ {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = self.name() {
-            write!(f, "`{name}`, ")?;
-        }
-        let (dtype, len) = (self.dtype(), self.len());
-        write!(f, "{dtype}[{len}] in {}: ", self.memory().in_words())?;
-        first_elements(f, len, |first| self.copy_to_host_at(0, first))
     }
 }

@@ -1,14 +1,12 @@
 //! Buffers whose element type is a value.
 
-use std::fmt;
 use std::ops::Range;
 
 use bytemuck::TransparentWrapper;
 use cuda_um::{Device, Error, View, ViewMut, range};
-use half::{bf16, f16};
 
 use crate::buffer::Buffer;
-use crate::dtype::{Bool, DType, Element, check_same, dtype_of};
+use crate::dtype::{DType, Element, check_same, dtype_of};
 #[cfg(doc)]
 use crate::error::CudaError;
 use crate::error::{Result, invalid};
@@ -216,21 +214,6 @@ impl ErasedBuffer {
         let range = range::check(range, self.len())?;
         let width = self.dtype.size_bytes();
         Ok(range.start * width..range.end * width)
-    }
-}
-
-/// As that of a `dyn Buffer`: the name, the type, the kind of memory, and the first elements; the bytes of types that Rust does not have.
-impl fmt::Display for ErasedBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        macro_rules! of_types {
-            ($($element:ty)*) => {
-                match self.dtype {
-                    $(<$element>::DTYPE => write!(f, "{}", self.typed::<$element>().map_err(|_| fmt::Error)?),)*
-                    other => write!(f, "{other}[{}], {}", self.len(), self.bytes()),
-                }
-            };
-        }
-        of_types!(Bool f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64)
     }
 }
 

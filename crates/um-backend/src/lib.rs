@@ -24,6 +24,7 @@ mod runtime;
 mod settings;
 mod sharded;
 mod shared;
+mod text;
 mod transfer;
 mod typed;
 

@@ -289,7 +289,6 @@ impl SharedBuffer {
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::copy_to_host`].
-    #[doc(alias = "cudaMemcpy")]
     pub fn copy_to_host<T: Element>(&self, target: &mut [T]) -> Result<()> {
         let guard = self.reading("SharedBuffer::copy_to_host", true)?;
         guard.typed()?.copy_to_host(target)
@@ -388,16 +387,6 @@ impl SharedBuffer {
         of_graph::used(&self.storage);
         let part = Part::new(&self.storage, access, bytes, self.bytes.clone());
         ErasedBuffer::of(Box::new(part), self.dtype)
-    }
-}
-
-/// As that of its [`ErasedBuffer`]. Waits for a read guard.
-impl fmt::Display for SharedBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.read() {
-            Ok(guard) => guard.fmt(f),
-            Err(error) => write!(f, "{}[{}]: not readable: {error}", self.dtype, self.len()),
-        }
     }
 }
 

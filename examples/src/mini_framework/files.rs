@@ -33,8 +33,8 @@ pub fn save(tensors: &[(String, Tensor)], file: &mut impl Write) -> Result<()> {
     file.write_all(&header).map_err(in_header)?;
     for (_, tensor) in tensors {
         let tensor = tensor.contiguous()?;
-        let (part, bytes) = (tensor.storage.read()?, 0..tensor.storage.size_bytes());
-        part.bytes().write_to(file, bytes)?;
+        let bytes = 0..tensor.storage.size_bytes();
+        tensor.storage.read()?.bytes().write_to(file, bytes)?;
     }
     Ok(())
 }
@@ -54,8 +54,8 @@ pub fn load(place: &Place, file: &mut impl Read) -> Result<Vec<(String, Tensor)>
     let entries: Vec<Entry> = serde_json::from_slice(&header).map_err(not_json)?;
     let tensor = |entry: Entry| {
         let tensor = Tensor::zeros(place, entry.dtype.parse::<DType>()?, &entry.shape)?;
-        let (mut part, bytes) = (tensor.storage.write()?, 0..tensor.storage.size_bytes());
-        part.bytes_mut().read_from(file, bytes)?;
+        let bytes = 0..tensor.storage.size_bytes();
+        tensor.storage.write()?.bytes_mut().read_from(file, bytes)?;
         Ok((entry.name, tensor))
     };
     entries.into_iter().map(tensor).collect()

@@ -95,13 +95,16 @@ impl Tensor {
         })
     }
 
-    /// A tensor of a vector, row by row: the vector's own memory where the device accesses it.
+    /// A tensor of a vector, row by row.
     ///
     /// # Errors
     /// The shape has another number of elements, or there is no memory.
     pub fn from_vec<T: Element>(place: &Place, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
         range::same_length("the shape", shape.iter().product(), elements.len())?;
-        let buffer = place.backend.create_erased_from_vec(place.kind, elements)?;
+        let bytes = bytemuck::cast_slice(&elements);
+        let buffer = place
+            .backend
+            .create_erased_from(place.kind, T::DTYPE, bytes)?;
         Ok(Self {
             place: place.clone(),
             storage: SharedBuffer::new(buffer),

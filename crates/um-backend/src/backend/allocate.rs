@@ -1,7 +1,5 @@
 //! The functions that allocate buffers.
 
-use std::mem::MaybeUninit;
-
 use cuda_um::buffer::kind::{Device, Owned, Pinned};
 use cuda_um::{Memory, MemoryKind, UnifiedBuffer, UnifiedOptions};
 
@@ -43,12 +41,17 @@ impl CudaBackend {
         }
     }
 
+    /// # Safety
+    /// As for [`create_uninit`](Self::create_uninit).
+    #[allow(unsafe_code, reason = "the caller's promise is required")]
     #[track_caller]
-    fn uninit<T: Element, K: Owned>(&self, len: usize) -> Result<Memory<MaybeUninit<T>, K>> {
-        match self.pools.of(K::KIND) {
-            Some(pool) => Memory::<T, K>::uninit_in(pool, len),
-            None => Memory::<T, K>::uninit(&self.device, len),
-        }
+    unsafe fn uninit<T: Element, K: Owned>(&self, len: usize) -> Result<Box<dyn Buffer<T>>> {
+        let memory = match self.pools.of(K::KIND) {
+            Some(pool) => Memory::<T, K>::uninit_in(pool, len)?,
+            None => Memory::<T, K>::uninit(&self.device, len)?,
+        };
+        // SAFETY: guaranteed by the caller.
+        Ok(Box::new(unsafe { memory.assume_init() }))
     }
 
     /// Allocates a buffer of `len` zeros of the given kind.
@@ -104,20 +107,20 @@ impl CudaBackend {
         kind: BufferKind,
         len: usize,
     ) -> Result<Box<dyn Buffer<T>>> {
-        Ok(match kind {
+        match kind {
             BufferKind::Unified => {
                 let memory = match self.pools.of(MemoryKind::Managed) {
                     Some(pool) => UnifiedBuffer::uninit_in(pool, len)?,
                     None => UnifiedBuffer::uninit_with(&self.device, len, self.unified_options())?,
                 };
                 // SAFETY: guaranteed by the caller.
-                Box::new(unsafe { memory.assume_init() })
+                Ok(Box::new(unsafe { memory.assume_init() }))
             }
             // SAFETY: guaranteed by the caller.
-            BufferKind::Cuda => Box::new(unsafe { self.uninit::<T, Device>(len)?.assume_init() }),
+            BufferKind::Cuda => unsafe { self.uninit::<T, Device>(len) },
             // SAFETY: guaranteed by the caller.
-            BufferKind::Pinned => Box::new(unsafe { self.uninit::<T, Pinned>(len)?.assume_init() }),
-            BufferKind::Host => self.create(kind, len)?,
-        })
+            BufferKind::Pinned => unsafe { self.uninit::<T, Pinned>(len) },
+            BufferKind::Host => self.create(kind, len),
+        }
     }
 }

@@ -77,19 +77,3 @@ fn close_returns_the_error_of_the_copy_back() {
         sim.clear_failures();
     });
 }
-
-#[test]
-fn vectors_go_in_and_out() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        for kind in BufferKind::ALL {
-            let buffer = backend
-                .create_erased_from_vec(kind, vec![1u16, 2, 3])
-                .unwrap();
-            let buffer = buffer.into_typed::<u16>().unwrap();
-            assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3], "{kind}");
-            let clone = buffer.try_clone().unwrap();
-            assert_eq!(clone.to_vec().unwrap(), [1, 2, 3], "{kind}");
-        }
-    });
-}
