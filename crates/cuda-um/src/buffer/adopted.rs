@@ -112,8 +112,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Does the same as [`into_vec`](Self::into_vec), after a failure of the work, too.
     #[doc(hidden)]
     pub fn into_system_vec(mut self) -> Vec<T> {
-        let is_held = self.raw.holds::<Vec<T>>();
-        if fork::is_inherited() || !is_held {
+        if !self.raw.holds::<Vec<T>>() {
             return self.system_slice().to_vec();
         }
         self.settle(Access::Write);

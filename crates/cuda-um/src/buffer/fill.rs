@@ -40,7 +40,7 @@ pub(super) fn fill(
     };
     let Some(start) = start else {
         stream.admit(&op.in_capture(InCapture::Refuses(BY_HOST)))?;
-        return fill_on_host(&mut view, pattern);
+        return fill_on_host(&mut view, pattern, "fill");
     };
     if !own_device && !buffer.is_managed() {
         return Err(Error::DeviceMismatch {
@@ -88,22 +88,28 @@ pub(super) fn fill(
     });
     match filled {
         // A guard began meanwhile.
-        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(&mut view, pattern),
+        Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(&mut view, pattern, "fill"),
         filled => filled,
     }
 }
 
-fn fill_on_host(view: &mut ViewMut<'_, u8>, pattern: &[u8]) -> Result<()> {
+/// Fills a view on the host, after the work that uses it.
+pub(super) fn fill_on_host(
+    view: &mut ViewMut<'_, u8>,
+    pattern: &[u8],
+    call: &'static str,
+) -> Result<()> {
     let part = [view.part(Access::Write)];
-    Op::new(What::Fill, part[0].device(), &part).run(("fill", true), || {
-        let _closed = view
-            .raw
-            .wait_for_host(&view.bytes(), Access::Write, "fill")?;
+    Op::new(What::Fill, part[0].device(), &part).run((call, true), || {
+        let _closed = view.raw.wait_for_host(&view.bytes(), Access::Write, call)?;
         // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
         let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
-        memory
-            .chunks_exact_mut(pattern.len())
-            .for_each(|element| element.copy_from_slice(pattern));
+        match *pattern {
+            [byte] => memory.fill(byte),
+            _ => memory
+                .chunks_exact_mut(pattern.len())
+                .for_each(|element| element.copy_from_slice(pattern)),
+        }
         Ok(())
     })
 }

@@ -5,8 +5,8 @@
 )]
 
 use crate::DeviceCopy;
+use crate::buffer::fill::fill_on_host;
 use crate::buffer::kind::{Kind, Owned};
-use crate::buffer::pinned::zero_on_host;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
@@ -322,9 +322,12 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     // By reference: a buffer is large, and each step that returns it copies it.
     pub(super) fn write_zeros(&mut self) -> Result<()> {
         match self.raw.kind() {
+            _ if self.is_empty() => {}
             // System memory has zeros, and no page belongs anywhere before its first touch.
             MemoryKind::System => {}
-            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => zero_on_host(&mut self.raw)?,
+            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => {
+                fill_on_host(&mut self.as_view_mut().into_bytes(), &[0], "zeroed")?;
+            }
             _ => capture::also_now(|| {
                 self.populate()?;
                 self.fill(constant(T::zeroed()))

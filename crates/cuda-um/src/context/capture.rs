@@ -180,12 +180,11 @@ pub(crate) fn drop_after(value: impl Sized + 'static) {
 }
 
 /// Keeps memory that is about to be dropped, if captured work of this thread uses it: it lives as long as the graph.
-#[cold]
-pub(crate) fn keep(id: u64, memory: impl FnOnce() -> Box<dyn Any + Send + Sync>) {
-    let slot = current().and_then(|capture| capture.slot(id));
-    if let Some(slot) = slot {
+#[inline]
+pub(crate) fn keep(id: u64, memory: impl FnOnce() -> Option<Box<dyn Any + Send + Sync>>) {
+    if let Some(slot) = current().and_then(|capture| capture.slot(id)) {
         let memory = memory();
-        slot.used.borrow_mut().kept = Some(memory);
+        slot.used.borrow_mut().kept = memory;
     }
 }
 

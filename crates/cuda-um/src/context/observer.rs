@@ -71,10 +71,11 @@ impl Drop for Observing {
     }
 }
 
-/// Returns true if an observer or a subscriber of `tracing` may want to know.
+/// Returns true if an observer or a subscriber of `tracing` may want to know. In a child made by `fork` a lock of theirs may never be free.
 #[inline]
 pub(crate) fn is_heard() -> bool {
-    COUNT.load(Ordering::Relaxed) > 0 || telemetry::is_enabled(Level::DEBUG)
+    COUNT.load(Ordering::Relaxed) > 0 && !fork::is_inherited()
+        || telemetry::is_enabled(Level::DEBUG)
 }
 
 /// An operation with the observers that hear of its begin and its end. Later observers hear nothing of it.

@@ -62,7 +62,6 @@ impl PinnedPages {
                     if error.is_sticky() {
                         return Err(error);
                     }
-                    crate::telemetry::debug!(%error, "huge pages are not registered: cudaHostAlloc allocates");
                 }
             }
         }

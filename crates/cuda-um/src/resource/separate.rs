@@ -5,12 +5,11 @@
 )]
 
 use crate::context::device::{Device, DeviceState};
-use crate::context::driver_state::ManagedBytes;
 use crate::context::reclaim::Which;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
+use crate::resource::kind::{MemoryKind, Oversubscription, check_room, counted};
 use crate::resource::memory_resource::{Allocate, MemoryResource};
 use crate::resource::owner::{Held, Owner, Traits};
 use crate::resource::pages::PinnedPages;
@@ -155,17 +154,15 @@ impl Cuda {
         let is_checked = is_refused && (is_managed || can.integrated);
         let info = is_checked.then(|| device.memory_info()).transpose()?;
         let total = info.map(|info| info.total_bytes);
-        let reserved = is_managed.then(|| reserve(device, bytes, total));
-        let reserved = reserved.transpose()?;
-        if let Some(info) = info {
-            check_room((kind, ordinal), bytes, info)?;
-        }
-        let pointer = match is_managed {
-            true => api.malloc_managed(ordinal, bytes)?,
-            false => api.malloc(ordinal, bytes)?,
-        };
-        // The bytes occupy the device until a free succeeds.
-        reserved.into_iter().for_each(ManagedBytes::keep);
+        let pointer = counted(kind, device, (bytes, total), || {
+            if let Some(info) = info {
+                check_room((kind, ordinal), bytes, info)?;
+            }
+            match is_managed {
+                true => api.malloc_managed(ordinal, bytes),
+                false => api.malloc(ordinal, bytes),
+            }
+        })?;
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         Ok(Allocation::new(owner, Address::shared(pointer), bytes))
     }
@@ -183,7 +180,7 @@ pub(crate) fn allocate_alone(
     let mut outcome = allocate();
     if matches!(outcome, Err(Error::OutOfMemory { .. })) {
         let trimmed = device.trim_pools();
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         // Memory that was released between the refusal and the wait counts, too.
         if trimmed > 0 || reclaim.released() != released {
             outcome = allocate();

@@ -14,7 +14,6 @@ use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::element::ALIGNMENT;
 use crate::error::{Error, Result};
-use crate::process_end::Calls;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
@@ -107,7 +106,6 @@ impl<'a> Job<'a> {
         threads: usize,
     ) -> Result<()> {
         let call = if is_read { "read_at" } else { "host_overwrite" };
-        let _calls = Calls::of(call)?;
         let (first, last) = (&self.pieces[0], &self.pieces[self.pieces.len() - 1]);
         let (device, used) = (views[0].device(), &views[first.of..=last.of]);
         let (stream, transfers) = (device.own_stream()?, Transfers::of(device.state()));

@@ -12,7 +12,6 @@ use crate::buffer::transfer::copies::{self, Direction, Staged};
 use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
-use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::event::POLLING;
 use crate::context::op::Op;
@@ -119,7 +118,7 @@ impl Pieces {
     /// Frees the pieces that no copy has now, and waits before for the copies that used them.
     pub(super) fn free(&self) {
         for exclusive in &self.all {
-            exclusive.with(|piece| capture::drop_after(piece.take()));
+            exclusive.with(|piece| *piece = None);
         }
     }
 }
@@ -208,22 +207,14 @@ impl Piece {
     }
 
     fn new(device: &DeviceState) -> Option<Self> {
-        match StagingMemory::allocate(device, PIECE + FLAG_LINE) {
-            Ok(memory) => {
-                let piece = Self {
-                    memory,
-                    used: 0,
-                    until: 0,
-                    flag: 0,
-                };
-                // SAFETY: memory of the new piece, which nothing else uses.
-                unsafe { piece.flag_address().write(0) };
-                Some(piece)
-            }
-            Err(error) => {
-                crate::telemetry::warn!(%error, "no pinned memory for small copies: the driver copies by itself");
-                None
-            }
-        }
+        let piece = Self {
+            memory: StagingMemory::allocate(device, PIECE + FLAG_LINE)?,
+            used: 0,
+            until: 0,
+            flag: 0,
+        };
+        // SAFETY: memory of the new piece, which nothing else uses.
+        unsafe { piece.flag_address().write(0) };
+        Some(piece)
     }
 }

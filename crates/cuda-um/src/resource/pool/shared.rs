@@ -260,7 +260,7 @@ impl Shared {
                 device.trim_pools();
             }
             // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
-            self.traits.device.reclaim.flush(Which::Own);
+            let _ = self.traits.device.reclaim.flush(Which::Own);
         }
     }
 
