@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use cuda_um::{
-    Device, DeviceBuffer, Error, Kernel, LaunchConfig, Module, Result, Stream,
+    Device, DeviceBuffer, Error, Kernel, LaunchConfig, Module, Result, Stream, UnifiedBuffer,
     kernel::{Arguments, ByValue, KernelArgs},
 };
 use cuda_um_testkit::{Add, device, fails};

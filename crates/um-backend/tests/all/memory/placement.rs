@@ -45,8 +45,10 @@ fn a_backend_may_have_pools_of_its_own() {
                 assert_eq!(backend.trim(), reserved, "{kind}");
             }
         }
-    BufferKind, CudaBackend,
-    cuda_um::{MemoryKind, Oversubscription, PoolOptions},
+        let backend = machine.pooled();
+        let pooled = backend.allocate_unified::<f32>(1000).unwrap().placement();
+        let is_pooled = pooled.reason.contains("pool");
+        assert_eq!(is_pooled, machine.has_good_managed_memory());
     });
     on_each(|machine| {
         let backend = machine.backend();
