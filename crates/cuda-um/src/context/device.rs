@@ -318,7 +318,12 @@ impl DeviceState {
         self.check_attribute(has, needs, || what.to_owned())
     }
 
-    fn check_attribute(&self, has: bool, needs: &str, what: impl FnOnce() -> String) -> Result<()> {
+    pub(crate) fn check_attribute(
+        &self,
+        has: bool,
+        needs: &str,
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
         if has {
             return Ok(());
         }

@@ -38,14 +38,13 @@ calls! {
 }
 
 impl Api {
-    /// Loads a module. The error has the log of the driver's compiler, and the reason that `explain` returns.
+    /// Loads a module. The error has the log of the driver's compiler.
     /// # Safety: `image` points to an image that the driver's loader may read: PTX text with a NUL at its end, or the first byte of a complete
     /// binary image.
     pub(crate) unsafe fn module_load(
         &self,
         ordinal: u32,
         image: *const c_void,
-        explain: impl FnOnce() -> Option<String>,
     ) -> Result<sys::CUmodule> {
         use sys::CUjit_option_enum as Jit;
         let mut module = std::ptr::null_mut();
@@ -66,7 +65,7 @@ impl Api {
         };
         let subject = || Subject::new(format_args!("module on device {ordinal}"));
         call.run(On(ordinal), load, subject)
-            .map_err(|error| error.with_details([one_line(&log), explain().unwrap_or_default()]))?;
+            .map_err(|error| error.with_details([one_line(&log)]))?;
         Ok(module)
     }
 

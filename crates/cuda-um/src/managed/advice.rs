@@ -9,7 +9,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
-use crate::managed::prefetch::not_managed;
+use crate::managed::batch::not_managed;
 use crate::resource::allocation::Allocation;
 use std::ops::Range;
 
@@ -87,7 +87,6 @@ impl Part<'_> {
     /// # Errors
     ///
     /// The errors of `cudaMemAdvise`.
-    #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
         if let Some(raw) = self.memory.as_any().downcast_ref::<Allocation>() {
             let (number, location) = advice.to_sys();
@@ -109,7 +108,6 @@ impl Device {
     /// # Safety
     ///
     /// The range lies in one live allocation.
-    #[doc(alias = "cudaMemAdvise")]
     pub unsafe fn advise_addresses(&self, addresses: Range<*mut u8>, advice: Advice) -> Result<()> {
         let (number, location) = advice.to_sys();
         // SAFETY: the caller's promise.

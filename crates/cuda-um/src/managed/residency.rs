@@ -6,7 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::managed::prefetch::not_managed;
+use crate::managed::batch::not_managed;
 use crate::resource::location::BLOCK;
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
@@ -80,17 +80,6 @@ impl<T> View<'_, T> {
 
 impl<T> UnifiedBuffer<T> {
     /// Returns CUDA's attributes of the whole buffer.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{Location, UnifiedBuffer};
-    ///
-    /// let stream = device.create_stream()?;
-    /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
-    /// data.prefetch_on(Location::Host, &stream)?;
-    /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
     ///
     /// # Errors
     ///

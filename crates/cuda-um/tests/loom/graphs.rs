@@ -12,7 +12,7 @@ use crate::label::Title;
 use crate::models::checker::preempted;
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, gated_device};
-use crate::resource::memory_resource::Allocate;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 use std::ptr::without_provenance_mut;

@@ -7,7 +7,7 @@ use crate::driver::CopyKind;
 use crate::models::checker::model;
 use crate::models::engine::engine;
 use crate::models::machine::{device_of, work};
-use crate::resource::memory_resource::Allocate;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 

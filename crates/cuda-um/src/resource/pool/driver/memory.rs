@@ -30,13 +30,11 @@ const THRESHOLD: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReleaseThresh
 pub(super) struct Driver {
     pub(super) device: Device,
     pub(super) traits: Traits,
-    /// The device's default stream.
     stream: Stream,
     pub(super) options: PoolOptions,
     raw: Owned<MemPool>,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
-    /// The number of buffers.
     // Relaxed: it says nothing of other memory.
     buffers: AtomicUsize,
     /// True if a buffer's memory was given to another owner, which frees it.
@@ -93,7 +91,6 @@ impl Driver {
         Ok(pool)
     }
 
-    /// The calls of the driver, and what they take.
     fn call(&self) -> (&Api, u32, cudaMemPool_t) {
         let device = &self.traits.device;
         (&device.api, device.ordinal, self.raw.raw().raw)
@@ -229,7 +226,6 @@ impl Driver {
             free_bytes,
             live_buffers: self.buffers.load(Ordering::Relaxed),
             slabs: 0,
-            largest_free_bytes: free_bytes,
         }
     }
 }
