@@ -9,6 +9,8 @@ struct Choosing;
 struct Graphs;
 #[doc = include_str!("../../docs/larger-than-memory.md")]
 struct LargerThanMemory;
+#[doc = include_str!("../../docs/reference.md")]
+struct Reference;
 #[doc = include_str!("../../docs/weights.md")]
 struct Weights;
 #[doc = include_str!("../../docs/without-a-gpu.md")]

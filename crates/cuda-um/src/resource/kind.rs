@@ -21,7 +21,6 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// The function that allocates memory of the kind.
     pub(crate) fn call(self) -> &'static str {
         match self {
             Self::Managed => "cudaMallocManaged",
@@ -31,7 +30,6 @@ impl MemoryKind {
         }
     }
 
-    /// The name in errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Managed => "managed memory",

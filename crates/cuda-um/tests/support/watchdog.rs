@@ -111,7 +111,9 @@ fn look() {
             continue;
         };
         let (test, limit) = (&hangs.test, hangs.limit);
-        say(&format!("WATCHDOG: {test} hangs: no progress for {limit:?}"));
+        say(&format!(
+            "WATCHDOG: {test} hangs: no progress for {limit:?}"
+        ));
         // What it did last may hang as well: the process still ends.
         let _ = thread::Builder::new().spawn(|| {
             thread::sleep(Duration::from_secs(5));

@@ -60,7 +60,6 @@ impl Allocation {
         block.address.host
     }
 
-    /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         self.take_block();
     }

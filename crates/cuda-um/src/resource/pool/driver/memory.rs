@@ -30,13 +30,11 @@ const THRESHOLD: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReleaseThresh
 pub(super) struct Driver {
     pub(super) device: Device,
     pub(super) traits: Traits,
-    /// The device's default stream.
     stream: Stream,
     pub(super) options: PoolOptions,
     raw: Owned<MemPool>,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
-    /// The number of buffers.
     // Relaxed: it says nothing of other memory.
     buffers: AtomicUsize,
     /// True if a buffer's memory was given to another owner, which frees it.
@@ -93,7 +91,6 @@ impl Driver {
         Ok(pool)
     }
 
-    /// The calls of the driver, and what they take.
     fn call(&self) -> (&Api, u32, cudaMemPool_t) {
         let device = &self.traits.device;
         (&device.api, device.ordinal, self.raw.raw().raw)
@@ -139,9 +136,9 @@ impl Driver {
             self.check(bytes)?;
             device.reclaim.keep_budget();
             let (api, ordinal, pool) = self.call();
-            self.stream.submit(&self.op(), |stream| {
+            self.stream.submit(&self.op(), |on| {
                 // SAFETY: the pool and the stream are live.
-                unsafe { api.malloc_from_pool(ordinal, pool, bytes, stream) }
+                unsafe { api.malloc_from_pool(ordinal, pool, bytes, on.raw) }
             })
         })
     }
@@ -229,7 +226,6 @@ impl Driver {
             free_bytes,
             live_buffers: self.buffers.load(Ordering::Relaxed),
             slabs: 0,
-            largest_free_bytes: free_bytes,
         }
     }
 }
@@ -260,14 +256,14 @@ impl Owner for Driver {
     unsafe fn release(&self, released: Released<'_>) {
         let buffer = released.buffer;
         let mut is_ordered = false;
-        let enqueued = self.stream.submit(&self.op(), |stream| {
+        let enqueued = self.stream.submit(&self.op(), |on| {
             for used in &released.block.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
             let (api, ordinal, _) = self.call();
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
-            unsafe { api.free_async(ordinal, released.block.address.host, stream) }
+            unsafe { api.free_async(ordinal, released.block.address.host, on.raw) }
         });
         match enqueued {
             Ok(()) => self.discharge(&released.block),
