@@ -86,23 +86,23 @@ impl Which {
 impl Reclaim {
     /// Releases the resource now, if its uses are done; otherwise when they are, and polls a few entries. Does not wait.
     pub(crate) fn defer(self: &Arc<Self>, deferred: Deferred) {
-        let (is_foreign, entry) = (deferred.is_foreign, Err(this_thread()));
+        let is_foreign = deferred.is_foreign;
         self.bytes.fetch_add(deferred.bytes, Ordering::Relaxed);
-        let number = {
-            let mut state = self.state.lock();
-            let number = state.next;
-            state.next += 1;
-            state.entries.insert(number, Place { is_foreign, entry });
-            number
-        };
-        let is_over = self.end_if(number, deferred, Deferred::is_over);
-        if is_over && !is_foreign {
+        // It is no entry yet: no thread waits for the code of another library that its release may run.
+        let Some(deferred) = self.end_if(u64::MAX, deferred, Deferred::is_over) else {
+            if is_foreign {
+                self.poll_few(Which::All);
+            }
             return;
-        }
-        let is_unhooked = || !std::mem::replace(&mut self.state.lock().is_hooked, true);
-        let hook = HOOK
-            .get()
-            .filter(|_| !is_over && is_foreign && is_unhooked());
+        };
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        let entry = Ok(deferred);
+        state.entries.insert(number, Place { is_foreign, entry });
+        let hook = HOOK.get().filter(|_| is_foreign && !state.is_hooked);
+        state.is_hooked |= hook.is_some();
+        drop(state);
         if let Some(hook) = hook {
             let list = Arc::downgrade(self);
             let poll = move || list.upgrade().is_some_and(|list| list.poll(Which::All));
@@ -144,7 +144,11 @@ impl Reclaim {
     /// Releases the first entry among these numbers, if its uses are done. Returns its number; `None` if there is none.
     fn poll_one(&self, which: Which, numbers: impl RangeBounds<u64>) -> Option<u64> {
         let (number, deferred) = self.open()?.take(which, numbers)?;
-        self.end_if(number, deferred, Deferred::is_over);
+        if let Some(deferred) = self.end_if(number, deferred, Deferred::is_over) {
+            let place = |place: &mut Place| place.entry = Ok(deferred);
+            self.state.lock().entries.get_mut(&number).map(place);
+            self.changed.notify_all();
+        }
         Some(number)
     }
 
@@ -203,23 +207,20 @@ impl Reclaim {
         (!fork::is_over()).then(|| self.state.lock())
     }
 
-    /// Ends an entry that this thread took, if `ask` tells that its uses are over, or that no wait tells it. Otherwise puts it back, and returns false.
+    /// Ends an entry that this thread took, if `ask` tells that its uses are over, or that no wait tells it. Otherwise returns it.
     fn end_if(
         &self,
         number: u64,
         deferred: Deferred,
         ask: impl FnOnce(&Deferred) -> Option<(bool, Result<()>)>,
-    ) -> bool {
+    ) -> Option<Deferred> {
         let calls = !deferred.uses.is_empty() || deferred.waits;
         let _tolerant = calls.then(|| deferred.device.api.tolerate_captures());
-        if let Some(over) = ask(&deferred) {
-            self.end(number, deferred, over);
-            return true;
-        }
-        let place = |place: &mut Place| place.entry = Ok(deferred);
-        self.state.lock().entries.get_mut(&number).map(place);
-        self.changed.notify_all();
-        false
+        let Some(over) = ask(&deferred) else {
+            return Some(deferred);
+        };
+        self.end(number, deferred, over);
+        None
     }
 
     /// Releases the entry if its uses are over; otherwise leaks it. A panic leaves no entry behind, because other threads wait for it.
