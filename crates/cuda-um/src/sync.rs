@@ -44,6 +44,7 @@ impl<T> Mutex<T> {
         Self(locks::Mutex::new(value))
     }
 
+    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let guard = match fork::is_inherited() {
             false => self.0.lock(),

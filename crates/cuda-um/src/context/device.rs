@@ -105,11 +105,13 @@ impl Device {
     }
 
     /// The ordinal of the device in its runtime.
+    #[inline]
     pub fn ordinal(&self) -> u32 {
         self.handle.state.ordinal
     }
 
     /// The runtime of the device.
+    #[inline]
     pub fn runtime(&self) -> &Runtime {
         &self.handle.runtime
     }
@@ -121,6 +123,7 @@ impl Device {
     }
 
     /// The capabilities of the device, queried when it was opened.
+    #[inline]
     pub fn capabilities(&self) -> &Capabilities {
         &self.handle.state.capabilities
     }
@@ -205,6 +208,7 @@ impl Device {
         choice.store(access as u8, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn state(&self) -> &Arc<DeviceState> {
         &self.handle.state
     }
@@ -267,6 +271,7 @@ impl DeviceState {
     }
 
     /// A number that no other device of any runtime has while this one is open.
+    #[inline]
     pub(crate) fn identity(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -277,6 +282,7 @@ impl DeviceState {
     }
 
     /// The gate, if host guards of managed memory must keep a device idle.
+    #[inline]
     pub(crate) fn gate(&self) -> Option<&Arc<Gate>> {
         self.is_gated.then_some(&self.driver.gate)
     }

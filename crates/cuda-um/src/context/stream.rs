@@ -160,12 +160,14 @@ impl Stream {
     }
 
     /// The device that the stream runs on.
+    #[inline]
     pub fn device(&self) -> Device {
         Device::new(self.runtime.clone(), Arc::clone(&self.inner.device))
     }
 
     /// A number that no other stream of the process has.
     #[must_use]
+    #[inline]
     pub fn id(&self) -> u64 {
         self.inner.id()
     }
@@ -276,14 +278,17 @@ impl StreamInner {
         self.is_unknown && !self.is_known_done(seq)
     }
 
+    #[inline]
     pub(crate) fn raw(&self) -> cudaStream_t {
         self.raw.raw()
     }
 
+    #[inline]
     pub(crate) fn ordinal(&self) -> u32 {
         self.device.ordinal
     }
 
+    #[inline]
     pub(crate) fn api(&self) -> &Arc<Api> {
         &self.device.api
     }
@@ -350,6 +355,7 @@ impl StreamInner {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 
+    #[inline]
     pub(crate) fn is_known_done(&self, seq: u64) -> bool {
         self.completed.load(Ordering::Acquire) >= seq
     }

@@ -224,6 +224,7 @@ impl InFlight {
     }
 
     /// Removes uses that are known to be done, when the buffer is dropped. Most buffers have none.
+    #[inline]
     pub(crate) fn retire(&mut self) {
         let last = self.last();
         let state = self.state.get_mut();

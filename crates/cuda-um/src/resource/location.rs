@@ -44,6 +44,7 @@ const CHANGE: u64 = 1 << 32;
 pub(crate) struct Before(u64);
 
 impl Word {
+    #[inline]
     fn has(self, flag: u64) -> bool {
         self.0 & flag != 0
     }
@@ -96,6 +97,7 @@ fn number(place: Option<Location>) -> u64 {
 }
 
 impl Whereabouts {
+    #[inline]
     pub(crate) fn new(home: Location, is_away: bool) -> Self {
         Self {
             word: AtomicU64::new(Word(0).with(AWAY, is_away).0),

@@ -26,6 +26,7 @@ impl<B, const N: usize> Shards<B, N> {
         Self(std::array::from_fn(|_| Shard::new(classes)))
     }
 
+    #[inline]
     pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Blocks<B>> {
         self.0[shard].0.lock()
     }
