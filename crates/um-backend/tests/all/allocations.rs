@@ -96,10 +96,10 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
     counted.push((
         "work on four buffers",
         allocations(|_| {
+            let uses = (&mut a, &mut b, &mut c, &on_device);
             #[allow(unsafe_code, reason = "work of another library")]
             // SAFETY: the closure enqueues nothing.
-            let done =
-                unsafe { stream.enqueue_foreign((&mut a, &mut b, &mut c, &on_device), |_| ()) };
+            let done = unsafe { stream.enqueue_foreign(uses, |_| ()) };
             done.unwrap();
         }),
     ));
