@@ -7,10 +7,10 @@ struct FrontPage;
 struct Choosing;
 #[doc = include_str!("../../docs/graphs.md")]
 struct Graphs;
-#[doc = include_str!("../../docs/non-concurrent.md")]
-struct NonConcurrent;
-#[doc = include_str!("../../docs/several-gpus.md")]
-struct SeveralGpus;
+#[doc = include_str!("../../docs/larger-than-memory.md")]
+struct LargerThanMemory;
+#[doc = include_str!("../../docs/reference.md")]
+struct Reference;
 #[doc = include_str!("../../docs/weights.md")]
 struct Weights;
 #[doc = include_str!("../../docs/without-a-gpu.md")]

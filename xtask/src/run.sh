@@ -5,7 +5,7 @@
 # RESULTS/machine.txt, tests.txt, examples.txt: summaries; RESULTS/*.log.txt: the output of each part.
 # conformance: CUDA's rules as cases, on this GPU and on the simulator, and the comparison: RESULTS/conformance.md
 # (docs/conformance.md). CONFORMANCE_GPU: the simulated GPU for the comparison (h200).
-# scale: what several GPUs do together (docs/several-gpus.md): um_bench's measurement devices; conformance; the tests of several devices; a
+# scale: what several GPUs do together (docs/graphs.md#several-gpus): um_bench's measurement devices; conformance; the tests of several devices; a
 # search over ranks, if there is an mpiexec; an all-reduce by cudarc, which fails without two GPUs and libnccl.so on the loader's path:
 # RESULTS/scale.txt. On one GPU it says what it skips.
 # sanitize: the library's tests under compute-sanitizer's memcheck with leak check; tests that launch kernels also run under

@@ -37,8 +37,8 @@ pub use checked::Checked;
 #[cfg(unix)]
 pub use libraries::{open_sim_libraries, sim_libraries};
 pub use machine::{
-    calls, checked, device, is_concurrent, machine, machines, no_memory_left, on, on_gpu, open,
-    open_with, simulated, simulated_with, unpooled, unwatched, without_pools,
+    calls, checked, device, fail_waits, is_concurrent, machine, machines, no_memory_left, on,
+    on_gpu, open, open_with, simulated, simulated_with, unpooled, unwatched, without_pools,
 };
 pub use output::{Output, show};
 pub use panics::message;

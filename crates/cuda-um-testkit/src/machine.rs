@@ -1,9 +1,9 @@
 //! The machines of tests, and questions to them.
 
 use crate::checked::Checked;
-use cuda_um::sys::Table;
+use cuda_um::sys::{Table, cudaError};
 use cuda_um::{Device, MemoryKind, Runtime, Stream};
-use cuda_um_sim::{Builder, Gpu, Leak, Sim};
+use cuda_um_sim::{Builder, Fail, Gpu, Leak, Sim};
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
 
@@ -140,6 +140,19 @@ pub fn without_pools(device: &Device) {
 pub fn calls(sim: &Sim, name: &str) -> usize {
     let is_it = |found: &str| found.strip_suffix("_v2").unwrap_or(found) == name;
     sim.trace().iter().filter(|call| is_it(call.name)).count()
+}
+
+/// From now on, no call tells whether work is done.
+pub fn fail_waits(sim: &Sim) {
+    for call in [
+        "cudaEventQuery",
+        "cudaEventSynchronize",
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+    ] {
+        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
+        sim.fail(fail.from_then_on());
+    }
 }
 
 /// Checks that all memory is freed when buffers and pools are dropped, while devices and streams live.

@@ -6,24 +6,7 @@ use crate::error::Result;
 
 /// An element of a buffer: plain old data, because a kernel may write any bit pattern.
 ///
-/// Every [`bytemuck::Pod`] type that may be shared between threads is an element. References, `bool`, `char`, `NonZero` types and
-/// types with padding are not. Making a buffer of a type of size zero fails to compile.
-///
-/// ```
-/// use bytemuck::{Pod, Zeroable};
-///
-/// #[derive(Clone, Copy, Pod, Zeroable)]
-/// #[repr(C)]
-/// struct Particle {
-///     position: [f32; 3],
-///     mass: f32,
-/// }
-///
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// let particles = cuda_um::UnifiedBuffer::<Particle>::zeroed(&device, 10)?;
-/// assert_eq!(particles.size_bytes(), 160);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
+/// Every [`bytemuck::Pod`] type that may be shared between threads is one. A buffer of a type of size zero fails to compile.
 ///
 /// ```compile_fail
 /// # let device = cuda_um::Runtime::open().unwrap().device(0).unwrap();

@@ -69,35 +69,20 @@ pub enum Error {
         /// The version or capability that was found.
         have: String,
     },
-    /// A launch has more or fewer arguments than its kernel has parameters.
+    /// The arguments of a launch do not have the number and the sizes of the kernel's parameters.
     #[error(
         "kernel {kernel} has {} parameters (bytes: {expected_bytes:?}), and {} arguments (bytes: {found_bytes:?}) were given: \
-         pass one for each parameter",
+         pass one of its size for each parameter",
         expected_bytes.len(),
         found_bytes.len()
     )]
-    ArgumentCount {
+    Arguments {
         /// The kernel's name.
         kernel: String,
         /// The size of each parameter.
         expected_bytes: Vec<u32>,
         /// The size of each argument.
         found_bytes: Vec<u32>,
-    },
-    /// An argument of a launch has another size than the kernel's parameter.
-    #[error(
-        "kernel {kernel}: parameter {index} has {expected_bytes} bytes, and its argument has {found_bytes}: pass a value of the \
-         parameter's type"
-    )]
-    ArgumentSize {
-        /// The kernel's name.
-        kernel: String,
-        /// The number of the parameter; the first is 0.
-        index: usize,
-        /// The size of the parameter.
-        expected_bytes: u32,
-        /// The size of the argument.
-        found_bytes: u32,
     },
     /// Two lengths differ that must be equal.
     #[error("{what}: {expected} elements expected, {found} found")]

@@ -4,7 +4,7 @@
 //! CUDA:
 //!
 //! - Each call of CUDA, work on a stream, each prefetch, host guard and allocation is refused ([`Error::Forked`]).
-//! - Drops do nothing, and take no lock.
+//! - Drops do nothing, and take no lock. Observers and subscribers of `tracing` hear nothing.
 //! - A lock of the library that another thread held during the fork ends the child, with one line, when it has waited for 2 s.
 //!
 //! What a child may use, because it needs no CUDA, has its own rules: a static is an atomic or a [`PerProcess`], and an object has an [`Origin`].

@@ -37,7 +37,6 @@ use crate::scalar::Scalar;
 use bytemuck::NoUninit;
 use contents::Contents;
 use std::any::{TypeId, type_name};
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -58,17 +57,16 @@ impl Stream {
     /// are recorded, too.
     ///
     /// Recorded are launches of kernels, fills, copies between buffers ([`Stream::copy`]), events, and work of other libraries
-    /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Work that shares memory is ordered as always, also between
-    /// streams. Prefetches and advice become steps before the launches of the graph, because CUDA cannot capture them. Each value that a kernel
-    /// or a fill takes is a [`constant`](crate::constant), or has a name ([`Recording::scalar`]).
+    /// ([`Stream::enqueue_foreign`]); on further streams after [`Recording::fork`]. Prefetches and advice become steps before the launches of the
+    /// graph, because CUDA cannot capture them. Each value that a kernel or a fill takes is a [`constant`](crate::constant), or has a name
+    /// ([`Recording::scalar`]).
     ///
-    /// - Work of other threads, on other streams, and of a `tracing` subscriber is not recorded: it runs at once.
-    /// - A wait for the whole device ([`Device::synchronize`], and host guards of managed memory without concurrent access) on another thread
-    ///   waits until the capture has ended: the closure must not wait for a thread that does it.
-    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream) is not
-    ///   done in each launch, so recorded work must not use the same memory. The zeros of other new buffers are written now and in each launch.
-    /// - A buffer that the closure makes and drops belongs to the graph; an import (`from_foreign`) or registered memory of the caller ends with
-    ///   its drop, and no launch of the graph is possible.
+    /// - What this thread does at once (a guard, a copy, the zeros of a new [`PinnedBuffer`](crate::PinnedBuffer), work on another stream), and work
+    ///   of other threads and of a `tracing` subscriber, is not recorded; recorded work must not use memory that this thread used at once.
+    /// - The closure must not wait for another thread that waits for the whole device ([`Device::synchronize`], and host guards of managed memory
+    ///   without concurrent access): that wait ends after the capture.
+    /// - A buffer that the closure makes and drops belongs to the graph; after the drop of an import (`from_foreign`) or of registered memory of the
+    ///   caller, no launch of the graph is possible. The zeros of other new buffers are written now and in each launch.
     ///
     /// # Ordering
     ///
@@ -76,10 +74,9 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, and in a
-    /// `tracing` subscriber; and, in the closure, for calls that cannot be captured, after which the capture goes on. There is no graph,
-    /// whatever the closure returns, after recorded work with memory that was used at once in the closure, and after an error of CUDA in
-    /// recorded work. [`Error::NotSupported`](crate::Error::NotSupported) if the runtime has no graphs, and the errors of
+    /// The error of the closure; then nothing is recorded. [`Error::Capture`](crate::Error::Capture) if this thread captures already, in a
+    /// `tracing` subscriber, and, whatever the closure returns, after recorded work with memory that was used at once in the closure. In the
+    /// closure it is the error of calls that cannot be captured, after which the capture goes on. The errors of CUDA in recorded work, and of
     /// `cudaStreamBeginCapture` and `cudaStreamEndCapture`.
     #[doc(alias = "cudaStreamBeginCapture")]
     #[doc(alias = "cudaStreamEndCapture")]
@@ -106,14 +103,13 @@ impl Drop for Recording<'_> {
 }
 
 impl Recording<'_> {
-    /// Adds a stream to the capture: its work is recorded, too. It runs after the work that is recorded by now on the first stream, and
-    /// otherwise concurrently, unless memory is shared.
+    /// Adds a stream to the capture: its work is recorded, too, to run after what is recorded by now on the first stream, and then concurrently,
+    /// unless memory is shared.
     ///
     /// # Errors
     ///
     /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for a stream of another device, [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch),
-    /// [`Error::LimitExceeded`](crate::Error::LimitExceeded) for more than 8 streams, and the errors of `cudaStreamCreateWithFlags`,
-    /// `cudaEventRecord` and `cudaStreamWaitEvent`.
+    /// [`Error::LimitExceeded`](crate::Error::LimitExceeded) for more than 8 streams, and the errors of the CUDA functions.
     #[doc(alias = "cudaStreamWaitEvent")]
     pub fn fork(&self, stream: &Stream) -> Result<()> {
         stream.check_runtime(&self.stream.device(), "the stream")?;
@@ -123,25 +119,6 @@ impl Recording<'_> {
     /// Gives a value a name: [`GraphExec::set`] changes it in all recorded launches that take it.
     ///
     /// The same name with another type or another value is an error of the launch that takes it.
-    ///
-    /// ```no_run
-    /// # let device = cuda_um::Runtime::open()?.device(0)?;
-    /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("add")?;
-    /// use cuda_um::{LaunchConfig, UnifiedBuffer, constant};
-    ///
-    /// let stream = device.create_stream()?;
-    /// let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000)?;
-    /// let graph = stream.capture(|step| {
-    ///     let arguments = (&mut data, constant(1000u32), step.scalar("number", 1u32));
-    ///     // SAFETY: the kernel takes an address, a count and a number, and touches `count` elements, one a thread.
-    ///     unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), arguments) }
-    /// })?;
-    /// let mut exec = graph.instantiate()?;
-    /// exec.set("number", 5u32)?; // for all launches from now on
-    /// exec.launch(&stream, (&mut data,))?;
-    /// assert_eq!(data.host()?[999], 5);
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
     pub fn scalar<T: NoUninit>(&self, name: &str, value: T) -> Scalar<T> {
         let index = self.capture.scalar(NamedScalar {
             name: name.to_owned(),
@@ -153,7 +130,7 @@ impl Recording<'_> {
     }
 }
 
-/// Returns true if this thread captures. Not part of the public interface: crates of this workspace use it.
+/// Returns true if this thread captures.
 #[doc(hidden)]
 #[inline]
 #[must_use]
@@ -161,15 +138,14 @@ pub fn is_capturing() -> bool {
     capture::current().is_some()
 }
 
-/// Does work now, also if this thread captures. Not part of the public interface: crates of this workspace use it.
+/// Does work now, also if this thread captures.
 #[doc(hidden)]
 pub fn outside<R>(work: impl FnOnce() -> R) -> R {
     crate::sync::outside(work)
 }
 
 impl Graph {
-    /// The numbers of the buffers that the launches must get, and whether they are written. Not part of the public interface: crates of this
-    /// workspace use it.
+    /// The numbers of the buffers that the launches must get, and whether they are written.
     #[doc(hidden)]
     pub fn required(&self) -> impl Iterator<Item = (u64, bool)> {
         let slots = self.contents.slots.iter();
@@ -177,33 +153,17 @@ impl Graph {
         given.map(|slot| (slot.id, slot.writes))
     }
 
-    /// Makes an executable graph. Each one can be launched again and again; one graph may have many, but for a graph with memory of its own (buffers
-    /// that were dropped in the capture), which has one at a time.
+    /// Makes an executable graph. A graph may have several, but only one at a time if buffers were dropped in the capture, whose memory it has.
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`](crate::Error::Busy) for a second executable graph of a graph with memory of its own, and the errors of
-    /// `cudaGraphInstantiateWithFlags`.
+    /// [`Error::Busy`](crate::Error::Busy) for a second one of such a graph, and the errors of `cudaGraphInstantiateWithFlags`.
     #[doc(alias = "cudaGraphInstantiate")]
     pub fn instantiate(&self) -> Result<GraphExec> {
         GraphExec::of(&self.contents)
     }
 }
 
-impl fmt::Debug for Graph {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Graph")
-            .field("device", &self.contents.device.ordinal())
-            .field("kernels", &self.contents.kernels.len())
-            .field("buffers", &self.contents.slots.len())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Graph, "Graph", |it| device: it.contents.device.ordinal(), kernels: it.contents.kernels.len(), buffers: it.contents.slots.len());
 
-impl fmt::Debug for Recording<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording")
-            .field("stream", self.stream)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Recording<'_>, "Recording", |it| stream: it.stream);

@@ -4,6 +4,20 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+/// `Debug` for a type, by the values of some of its fields.
+macro_rules! debug {
+    ([$($generics:tt)*] $of:ty, $name:expr, |$it:ident| $($field:ident: $value:expr),*) => {
+        impl<$($generics)*> std::fmt::Debug for $of {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $it = self;
+                f.debug_struct($name)
+                    $(.field(stringify!($field), &$value))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 /// The properties of a buffer that are fixed when it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
@@ -22,7 +36,6 @@ impl Label {
         Self { of, site }
     }
 
-    /// The label of a pool's slab.
     pub(crate) fn slab() -> Self {
         Self {
             of: || ("slab", "u8", 1),

@@ -23,15 +23,12 @@
 //! - [`Runtime`], [`Device`] with its [`Capabilities`], [`Stream`], [`Event`].
 //! - Buffers: [`UnifiedBuffer`] (managed or mapped memory), [`DeviceBuffer`], [`PinnedBuffer`], [`RegisteredBuffer`]; each is a [`Memory`].
 //! - Parts of buffers: [`View`], [`ViewMut`], with the methods of buffers. Host guards: [`HostRef`], [`HostMut`].
-//! - [`AccessPattern`] and [`Placement`]: the kind of memory of a unified buffer.
-//! - Vectors and mapped files as buffers: [`UnifiedBuffer::from_vec`], [`UnifiedBuffer::map_file`]; what a device can: [`resource::UnifiedMemory`].
-//! - [`Pool`]: buffers of each kind without a CUDA call for each allocation.
+//! - The memory of a unified buffer: [`AccessPattern`], [`Placement`]; vectors and mapped files: [`UnifiedBuffer::from_vec`],
+//!   [`UnifiedBuffer::map_file`], [`resource::UnifiedMemory`]; [`Pool`].
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`managed::PrefetchBatch`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`kernel::KernelArg`]. Recorded work: [`graph`].
 //!
-//! The modules have what fewer programs name: [`resource`] (sources of memory, limits, statistics), [`kernel`] (kinds of arguments, work of other
-//! libraries), [`buffer`] (guards that own their buffer, results of methods), [`managed`] (where pages are), [`observe`] (observers, which the
-//! library calls before and after each operation).
+//! The modules have what fewer programs name: [`resource`], [`kernel`], [`buffer`], [`managed`], and [`observe`] (observers of each operation).
 //!
 //! # Ordering
 //!
@@ -46,12 +43,11 @@
 //!
 //! # Threads, processes, tracing
 //!
-//! All types are `Send` and `Sync`, except host guards, which stay on their thread. Allocations, frees, prefetches, advice, launches and host
-//! guards emit [`tracing`] events with the target `cuda_um` at the level DEBUG: `docs/observing.md` lists their fields. The crate `um-profile` has a profiler, and `um-auto` automatic prefetch, both over [`observe`].
+//! All types are `Send` and `Sync`, except host guards, which stay on their thread. Operations emit [`tracing`] events with the target `cuda_um` at
+//! the level DEBUG: `docs/observing.md` lists their fields. `um-profile` and `um-auto` (automatic prefetch) are crates over [`observe`].
 //!
-//! A child made by `fork` cannot use CUDA, and has no managed memory. There, every CUDA call, work, guard and allocation is refused
-//! ([`Error::Forked`]), and dropping the parent's objects does nothing. The child must not read through an inherited guard. A process may end with live
-//! buffers: the driver frees all memory.
+//! In a child made by `fork` every CUDA call, work, guard and allocation is refused ([`Error::Forked`]), and dropping the parent's objects does
+//! nothing; it must not read through an inherited guard. A process may end with live buffers: the driver frees all memory.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Floor 0: no CUDA. `cargo xtask floors` has the floor of each module; a file imports only from lower floors.
@@ -60,6 +56,7 @@ mod cases;
 mod element;
 mod error;
 pub mod fork;
+#[macro_use]
 mod label;
 pub mod process_end;
 #[doc(hidden)]
@@ -91,10 +88,9 @@ pub use context::reclaim::on_deferred_imports;
 #[doc(hidden)]
 pub use unblock::{Contained, unblock};
 
-pub use buffer::device::DeviceBuffer;
 pub use buffer::guard::{HostMut, HostRef};
+pub use buffer::kind::{DeviceBuffer, PinnedBuffer};
 pub use buffer::memory::Memory;
-pub use buffer::pinned::PinnedBuffer;
 pub use buffer::registered::RegisteredBuffer;
 pub use buffer::unified::{UnifiedBuffer, UnifiedOptions};
 pub use buffer::view::{View, ViewMut};

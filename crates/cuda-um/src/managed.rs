@@ -5,7 +5,6 @@ pub(crate) mod batch;
 mod by_ordinal;
 pub(crate) mod hint;
 mod methods;
-pub(crate) mod prefetch;
 pub(crate) mod residency;
 
 pub use crate::managed::batch::{PrefetchBatch, Prefetched};

@@ -17,6 +17,8 @@ use crate::fork;
 use crate::sync::{CALL, Held, after_unlock, holds, shard, this_thread};
 use count::Count;
 use cuda_um_sys::cudaError;
+use std::fmt::Display;
+use std::io::Write;
 use std::sync::atomic::{self, AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,12 +39,12 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Returns `None` if the process ends: then the thread must not call CUDA, and must not drop what calls CUDA in its drop. The thread that
-    /// runs the exit handlers may.
+    /// Returns `None` in a child made by `fork`, and if the process ends: then the thread must not call CUDA, and must not drop what calls CUDA in
+    /// its drop. The thread that runs the exit handlers may.
     #[must_use]
     pub fn begin() -> Option<Self> {
         let begun = Self::count();
-        may_call_beside(1).then_some(begun)
+        (may_call_beside(1) && !fork::is_inherited()).then_some(begun)
     }
 
     /// Like [`fork::check`], for one call.
@@ -132,6 +134,16 @@ pub(crate) fn stop() -> ! {
         // Not `park`: this may run in a destructor of a thread-local.
         std::thread::sleep(Duration::from_secs(3600));
     }
+}
+
+/// Aborts the process, with a line that says why. While the process ends, only stops this thread.
+pub(crate) fn abort(why: impl Display) -> ! {
+    if !may_call() {
+        stop();
+    }
+    // The write may fail; the process is aborted in any case.
+    let _ = writeln!(std::io::stderr(), "cuda-um: {why}");
+    std::process::abort();
 }
 
 /// Returns true if the process ends, so that nothing may wait for other threads.

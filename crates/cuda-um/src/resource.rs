@@ -14,7 +14,6 @@ pub(crate) mod owner;
 pub(crate) mod pages;
 pub(crate) mod placement;
 pub(crate) mod pool;
-pub(crate) mod registered;
 pub(crate) mod separate;
 pub(crate) mod system;
 

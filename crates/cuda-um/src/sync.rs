@@ -17,7 +17,6 @@ pub(crate) use crate::sync::locks::{atomic, global, thread};
 use crate::fork;
 use crate::process_end;
 use crate::sync::held::{LOCK, assert_locks};
-use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -154,11 +153,7 @@ fn lock_in_child<T>(mutex: &locks::Mutex<T>) -> locks::MutexGuard<'_, T> {
         held.is_some()
     });
     held.unwrap_or_else(|| {
-        let _ = writeln!(
-            std::io::stderr(),
-            "cuda-um: a thread of the parent held a lock of the library during the fork, and this child needs it"
-        );
-        std::process::abort()
+        process_end::abort("a thread of the parent held a lock of the library during the fork, and this child needs it")
     })
 }
 

@@ -8,7 +8,7 @@ use tracing::level_filters::LevelFilter;
 /// Sends an event at WARN, with the fields and the message of `tracing::warn!`. The fields are moved.
 macro_rules! warn_ {
     ($($fields:tt)+) => {
-        if !$crate::sync::is_in_subscriber() {
+        if !$crate::telemetry::is_muted() {
             $crate::sync::after_unlock(move || {
                 $crate::sync::to_subscriber(|| ::tracing::warn!(target: "cuda_um", $($fields)+));
             });
@@ -31,8 +31,13 @@ pub(crate) use tracing::Level;
 // The name `warn` would conflict with the built-in attribute.
 pub(crate) use {debug_ as debug, warn_ as warn};
 
-/// Returns false if no subscriber wants the level, and for what a subscriber itself makes the library do. Calls none.
+/// Returns false if no subscriber wants the level, or it would hear nothing. Calls none.
 #[inline]
 pub(crate) fn is_enabled(level: Level) -> bool {
-    level <= LevelFilter::current() && !crate::sync::is_in_subscriber()
+    level <= LevelFilter::current() && !is_muted()
+}
+
+/// Returns true for what a subscriber itself makes the library do, in a child made by `fork`, and on threads that the end of the process stops.
+pub(crate) fn is_muted() -> bool {
+    crate::sync::is_in_subscriber() || crate::fork::is_over()
 }

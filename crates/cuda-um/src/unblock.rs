@@ -36,6 +36,8 @@ pub async fn unblock<R: Send + 'static>(
     }));
     let shared = Arc::clone(&task);
     Pool::run(Box::new(move || {
+        // While the process ends, the thread stops here: if the thread that runs the exit handlers polls the future, that one does the work.
+        let _calls = Calls::of("a future");
         let Some(work) = shared.lock().work.take() else {
             return;
         };
@@ -177,12 +179,7 @@ impl Pool {
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // The future does the work, if the thread that runs the exit handlers polls it.
-                let Some(calls) = Calls::begin() else {
-                    process_end::stop()
-                };
                 job();
-                drop(calls);
                 state = self.state.lock();
             }
             let since = Instant::now();

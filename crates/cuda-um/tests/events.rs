@@ -1,9 +1,9 @@
 //! The events that the library emits; a default subscriber does not print them.
 
-use cuda_um::{Advice, DeviceBuffer, Error, Location, Stream, UnifiedBuffer};
+use cuda_um::{Advice, Error, Location, Stream, UnifiedBuffer};
 use cuda_um_testkit::{Add, device};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -11,9 +11,13 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// The fields of an event: their names and values.
 type Fields = Vec<(&'static str, String)>;
 
-/// Records the events, with their levels.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<(Level, Fields)>>>);
+/// Records the events, with their levels, and what it gets for a capture of the stream, with a closure that panics.
+#[derive(Clone)]
+struct Log {
+    events: Arc<Mutex<Vec<(Level, Fields)>>>,
+    stream: Stream,
+    captures: Arc<Mutex<Vec<cuda_um::Result<()>>>>,
+}
 
 struct Values(Fields);
 
@@ -39,24 +43,26 @@ impl Subscriber for Log {
         let mut values = Values(Vec::new());
         event.record(&mut values);
         let level = *event.metadata().level();
-        self.0.lock().unwrap().push((level, values.0));
+        self.events.lock().unwrap().push((level, values.0));
+        let capture = self.stream.capture(|_| panic!("in a subscriber's capture"));
+        self.captures.lock().unwrap().push(capture.map(drop));
     }
 
     fn enter(&self, _span: &Id) {}
     fn exit(&self, _span: &Id) {}
 }
 
-/// Held by each test: `tracing` keeps for the whole process which events a subscriber wants, so a test must not begin or end within another.
-static ALONE: Mutex<()> = Mutex::new(());
-
 #[test]
-fn every_operation_is_an_event_with_its_fields() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn every_operation_is_an_event_with_its_fields_in_which_nothing_is_captured() {
     let (_sim, device, stream) = device();
     if !cuda_um_testkit::is_concurrent(&device) {
         return;
     }
-    let log = Log::default();
+    let log = Log {
+        events: Arc::default(),
+        stream: stream.clone(),
+        captures: Arc::default(),
+    };
     tracing::subscriber::with_default(log.clone(), || {
         let add = Add::load(&device);
         let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
@@ -68,7 +74,11 @@ fn every_operation_is_an_event_with_its_fields() {
         drop(data.host().unwrap());
         drop(data);
     });
-    let events = log.0.lock().unwrap();
+    stream.capture(|_| Ok(())).unwrap();
+    for capture in &*log.captures.lock().unwrap() {
+        assert!(matches!(capture, Err(Error::Capture { .. })), "{capture:?}");
+    }
+    let events = log.events.lock().unwrap();
     for what in [
         "Allocate",
         "Fill",
@@ -96,52 +106,4 @@ fn every_operation_is_an_event_with_its_fields() {
             );
         }
     }
-}
-
-/// Captures at its first event, with a closure that panics.
-struct Captures(Mutex<Option<Stream>>, Arc<Mutex<Vec<cuda_um::Result<()>>>>);
-
-impl Subscriber for Captures {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "cuda_um"
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        let stream = self.0.lock().unwrap().take();
-        if let Some(stream) = stream {
-            let refused = stream.capture(|_| panic!("in a subscriber's capture"));
-            self.1.lock().unwrap().push(refused.map(drop));
-        }
-    }
-
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-/// A panic in its closure leaves nothing.
-#[test]
-fn a_subscriber_captures_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (_sim, device, stream) = device();
-    let refusals = Arc::default();
-    let captures = Captures(Mutex::new(Some(stream.clone())), Arc::clone(&refusals));
-    let mut data = DeviceBuffer::<u32>::zeroed(&device, 10).unwrap();
-    tracing::subscriber::with_default(captures, || {
-        drop(UnifiedBuffer::<u32>::zeroed(&device, 10).unwrap());
-        data.fill_on(9, &stream).unwrap();
-    });
-    assert_eq!(data.to_vec().unwrap(), [9; 10]);
-    stream.capture(|_| Ok(())).unwrap();
-    let refusals = refusals.lock().unwrap();
-    assert!(
-        matches!(refusals[..], [Err(Error::Capture { .. })]),
-        "{refusals:?}"
-    );
 }

@@ -3,14 +3,17 @@
 
 use cuda_um::{
     Advice, Device, DeviceBuffer, ErrorKind, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions,
-    RegisteredBuffer, Result, Runtime, UnifiedBuffer, buffer::TransferOptions, fork::PerProcess,
+    RegisteredBuffer, Result, Runtime, UnifiedBuffer,
+    buffer::TransferOptions,
+    fork::PerProcess,
+    observe::{Observer, Op, Told, observe},
     resource::DeviceArena,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::child::{Over, in_child};
 use cuda_um_testkit::{Add, again, calls, is_child, machine, on, simulated};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -41,9 +44,23 @@ fn is_refusal(result: &Result<()>) -> bool {
     }
 }
 
+/// Counts what it hears.
+#[derive(Default)]
+struct Ear(AtomicUsize);
+
+impl Observer for Ear {
+    fn before(&self, _: &Op<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn after(&self, _: &Told<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[test]
 #[allow(unsafe_code, reason = "plays another library")]
-fn a_child_is_refused_all_work_and_told_why() {
+fn a_child_is_refused_all_work_and_told_why_and_tells_no_observer() {
     let (_sim, runtime) = machine();
     let (device, stream) = on(&runtime, 0);
     let (add, pools) = (Add::load(&device), pools(&device));
@@ -64,11 +81,13 @@ fn a_child_is_refused_all_work_and_told_why() {
     // So that only the fork, and no work, prevents host access to the memory.
     device.synchronize().unwrap();
     let of_its_own = || Runtime::from_table(Arc::clone(runtime.table()))?.device_count();
+    let ear = Arc::new(Ear::default());
+    let _observing = observe(ear.clone());
     let code = in_child(|| {
         assert!(cuda_um::fork::is_inherited());
         assert!(VALUE.get_if_made().is_none() && !VALUE.get().load(Ordering::Relaxed));
         let arguments = (&mut memory, 1000u32, 1u32);
-        first_not_refused! {
+        let refused = first_not_refused! {
             // Calls of CUDA.
             of_its_own();
             runtime.driver_version();
@@ -117,9 +136,16 @@ fn a_child_is_refused_all_work_and_told_why() {
             PinnedBuffer::<u32>::zeroed_in(&pools.1, 10);
             DeviceBuffer::<u32>::zeroed_in(&pools.2, 10);
             arena.place::<u32>(0, 10);
+        };
+        match ear.0.load(Ordering::Relaxed) {
+            0 => refused,
+            _ => 100,
         }
     });
-    assert_eq!(code, 0, "the call with this number was not refused");
+    assert_eq!(
+        code, 0,
+        "the call with this number was not refused, or 100: an observer heard of one"
+    );
     assert!(VALUE.get().load(Ordering::Relaxed));
     assert!(managed.host().unwrap().iter().all(|&value| value == 7));
     add.run(&stream, &mut managed, 1000, 1);

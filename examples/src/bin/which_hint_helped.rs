@@ -29,7 +29,7 @@ struct Args {
     /// Elements of each of the two buffers; the default is 3 MiB
     #[arg(long, default_value_t = 786_432, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     elements: u32,
-    /// Compare automatic prefetch with the variants, from the third round on (docs/auto-prefetch.md)
+    /// Compare automatic prefetch with the variants, from the third round on (docs/choosing.md#automatic-prefetch)
     #[arg(long)]
     auto_prefetch: bool,
     /// Print the whole report of each variant

@@ -11,61 +11,48 @@ impl Decoder<'_> {
             Operand::Address { base, offset, more } if more.is_empty() => (*base, *offset),
             _ => return self.bad("an address in brackets is expected"),
         };
+        let mut address = Address {
+            space,
+            base: None,
+            offset,
+        };
         let Some(name) = base else {
-            return Ok(Address {
-                space,
-                base: None,
-                offset,
-            });
+            return Ok(address);
         };
-        let absolute = |space, base: u64| {
-            let offset = offset.wrapping_add_unsigned(base);
-            Ok(Address {
-                space,
-                base: None,
-                offset,
-            })
-        };
-        let found = self.lookup(name)?;
-        let mut relative = |space, constant| {
-            let base = Some(self.constant(Class::Long, 64, constant)?);
-            Ok(Address {
-                space,
-                base,
-                offset: 0,
-            })
-        };
-        match found {
+        let (space, base, constant) = match self.lookup(name)? {
             Some(Binding::Slot(slot)) if slot.class == Class::Pred || slot.bits < 32 => {
-                self.bad("an address has 32 or 64 bits")
+                return self.bad("an address has 32 or 64 bits");
             }
             Some(Binding::Slot(slot)) => {
-                let space = if space == Space::Param && !self.entry {
-                    Space::Local
-                } else {
-                    space
-                };
-                Ok(Address {
-                    space,
-                    base: Some(slot),
-                    offset,
-                })
+                if space == Space::Param && !self.entry {
+                    address.space = Space::Local;
+                }
+                address.base = Some(slot);
+                return Ok(address);
             }
-            Some(Binding::Shared(base)) => absolute(Space::Shared, base),
-            Some(Binding::Local(base)) => absolute(Space::Local, base.into()),
-            Some(Binding::Parameter(base)) => absolute(Space::Param, base.into()),
-            Some(Binding::DynamicShared) => relative(
-                Space::Shared,
-                Constant::DynamicShared {
-                    offset,
-                    generic: false,
-                },
-            ),
+            Some(Binding::Shared(base)) => (Space::Shared, base, None),
+            Some(Binding::Local(base)) => (Space::Local, base.into(), None),
+            Some(Binding::Parameter(base)) => (Space::Param, base.into(), None),
+            Some(Binding::DynamicShared) => {
+                let generic = false;
+                let constant = Constant::DynamicShared { offset, generic };
+                (Space::Shared, 0, Some(constant))
+            }
             Some(Binding::Memory(index)) => {
-                relative(Space::Global, Constant::Variable { index, offset })
+                let constant = Constant::Variable { index, offset };
+                (Space::Global, 0, Some(constant))
             }
-            _ => self.bad(format!("`{}` is not declared", self.str(name))),
+            _ => return self.bad(format!("`{}` is not declared", self.str(name))),
+        };
+        address.space = space;
+        match constant {
+            None => address.offset = offset.wrapping_add_unsigned(base),
+            Some(constant) => {
+                address.offset = 0;
+                address.base = Some(self.constant(Class::Long, 64, constant)?);
+            }
         }
+        Ok(address)
     }
 
     pub(super) fn space(form: &Form) -> Space {

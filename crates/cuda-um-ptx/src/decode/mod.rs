@@ -1,6 +1,7 @@
 //! A kernel's statements to a [`Program`]: names to slots, constants to slots that are filled before a warp runs, labels to positions,
 //! blocks to an order in which lanes meet again.
 
+mod calls;
 mod compare;
 mod control;
 mod convert;
@@ -17,7 +18,8 @@ use crate::error::LoadError;
 use crate::math::Scalar;
 use crate::module::{Kernel, Module};
 use crate::program::{Address, Class, Code, Constant, Extra, Inst, Op, Place, Program, Slot};
-use crate::syntax::{Function, Instruction, Operand, Space, Statement, Text, Type, Variable};
+use crate::syntax::{Instruction, Operand, Space, Statement, Text, Type};
+use calls::{Known, Passed};
 use names::{Binding, Scope};
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -82,27 +84,6 @@ pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
     Ok(decoder.finish())
 }
 
-/// A function that the kernel reaches.
-struct Known<'m> {
-    function: &'m Function,
-    results: Vec<Formal>,
-    parameters: Vec<Formal>,
-    start: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Formal {
-    place: Passed,
-    bytes: u32,
-}
-
-/// Where a parameter or argument of a call is.
-#[derive(Clone, Copy)]
-enum Passed {
-    Local(u32),
-    Register(Slot),
-}
-
 struct Decoder<'m> {
     module: &'m Module,
     scopes: Vec<Scope<'m>>,
@@ -153,43 +134,6 @@ impl<'m> Decoder<'m> {
             text: self.line_text(self.place.line),
             what: what.into(),
         })
-    }
-
-    /// The index of a function in `functions`, which decodes it later.
-    fn declare(&mut self, function: &'m Function) -> Result<usize> {
-        if let Some(known) = self
-            .functions
-            .iter()
-            .position(|known| std::ptr::eq(known.function, function))
-        {
-            return Ok(known);
-        }
-        let mut formal = |variables: &[Variable]| -> Result<Vec<Formal>> {
-            let formals = variables.iter().map(|variable| {
-                let place = if variable.register {
-                    Passed::Register(self.new_slot(variable.kind)?)
-                } else {
-                    Passed::Local(self.local(variable)?)
-                };
-                Ok(Formal {
-                    place,
-                    bytes: variable.bytes() as u32,
-                })
-            });
-            formals.collect()
-        };
-        let (results, parameters) = if function.entry {
-            (Vec::new(), Vec::new())
-        } else {
-            (formal(&function.results)?, formal(&function.parameters)?)
-        };
-        self.functions.push(Known {
-            function,
-            results,
-            parameters,
-            start: 0,
-        });
-        Ok(self.functions.len() - 1)
     }
 
     fn function(&mut self, index: usize) -> Result<()> {
@@ -248,17 +192,7 @@ impl<'m> Decoder<'m> {
             }
         }
         self.guard = 0;
-        self.emit(
-            if function.entry {
-                Code::Exit
-            } else {
-                Code::Return
-            },
-            0,
-            0,
-            0,
-            0,
-        );
+        self.leave();
         self.lay_out(index);
         Ok(())
     }
@@ -345,6 +279,11 @@ impl<'m> Decoder<'m> {
             c,
         });
         self.code_places.push(self.place);
+    }
+
+    fn leave(&mut self) {
+        let code = if self.entry { Code::Exit } else { Code::Return };
+        self.emit(code, 0, 0, 0, 0);
     }
 
     /// An instruction without a loop of its own.

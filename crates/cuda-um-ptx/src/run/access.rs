@@ -18,25 +18,26 @@ use crate::math::mma;
 use crate::program::{Access, Address, Class, Extra, Slot};
 
 impl At<'_, '_> {
-    /// Finds and counts what a load or a store accesses; the second value is the size for each lane.
+    /// Finds and counts what a load or a store accesses; the size for each lane.
     #[inline(always)]
-    fn begin(&mut self, access: &Access, write: bool) -> Result<(Located, u64), Stop> {
+    fn begin(&mut self, located: &mut Located, access: &Access, write: bool) -> Result<u64, Stop> {
         let size = u64::from(access.bytes) * access.slots.len() as u64;
-        let located = self.locate(&access.address, size, self.mask, write)?;
+        self.locate_to(located, &access.address, size, self.mask, write)?;
         let kind = match (write, access.strong) {
             (false, false) => Kind::Load,
             (false, true) => Kind::StrongLoad,
             (true, false) => Kind::Store,
             (true, true) => Kind::StrongStore,
         };
-        self.account(&located, size, kind)?;
-        Ok((located, size))
+        self.account(located, size, kind)?;
+        Ok(size)
     }
 
     /// 9.7.9.8 ld.
     #[inline(always)]
     pub fn load(&mut self, access: &Access) -> Result<(), Stop> {
-        let (located, size) = self.begin(access, false)?;
+        let mut located = Located::NOWHERE;
+        let size = self.begin(&mut located, access, false)?;
         let (warp, mask) = (&mut *self.warp, self.mask);
         if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
             if access.bytes == 4 && slot.class == Class::Word {
@@ -52,7 +53,8 @@ impl At<'_, '_> {
                 return Ok(());
             }
         }
-        let pointers = spread(&located, size);
+        spread(&mut located, size);
+        let pointers = &located.pointers;
         for (element, slot) in access.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let offset = element * access.bytes as usize;
@@ -104,7 +106,8 @@ impl At<'_, '_> {
     /// 9.7.9.11 st.
     #[inline(always)]
     pub fn store(&mut self, access: &Access) -> Result<(), Stop> {
-        let (located, size) = self.begin(access, true)?;
+        let mut located = Located::NOWHERE;
+        let size = self.begin(&mut located, access, true)?;
         let warp = &*self.warp;
         if let (true, false, &[Some(slot)]) = (located.row, access.strong, &access.slots[..]) {
             if access.bytes == 4 && slot.class == Class::Word {
@@ -126,7 +129,8 @@ impl At<'_, '_> {
                 return Ok(());
             }
         }
-        let pointers = spread(&located, size);
+        spread(&mut located, size);
+        let pointers = &located.pointers;
         for (element, slot) in access.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let offset = element * access.bytes as usize;
@@ -222,14 +226,12 @@ impl At<'_, '_> {
 
 /// A pointer for each lane.
 #[inline(always)]
-fn spread(located: &Located, size: u64) -> [*mut u8; 32] {
-    let mut pointers = located.pointers;
+fn spread(located: &mut Located, size: u64) {
     if located.row {
-        for lane in 0..32 {
-            pointers[lane] = located.pointers[0].wrapping_add(lane * size as usize);
+        for lane in 1..32 {
+            located.pointers[lane] = located.pointers[0].wrapping_add(lane * size as usize);
         }
     }
-    pointers
 }
 
 #[inline(always)]

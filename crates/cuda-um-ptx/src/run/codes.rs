@@ -1,6 +1,6 @@
 //! The instructions that have a loop of their own, as one table: what each computes for a lane. The loops become vector instructions.
 //!
-//! Lanes are taken eight at a time, all sources before the result is written, so that a result may be one of the sources.
+//! Results go to the register when all lanes have one, so that it may be one of the sources.
 
 use crate::math::float::{add, fma, max, min, mul, sub};
 use crate::math::{Mode, Type, convert};
@@ -8,23 +8,14 @@ use crate::program::Inst;
 
 const PLAIN: Mode = Mode::PLAIN;
 
-#[inline(always)]
-fn eight<T: Copy>(lanes: &[T; 32], part: usize) -> [T; 8] {
-    let (parts, _) = lanes.as_chunks::<8>();
-    parts[part]
-}
-
 /// Writes the lanes of `mask`.
 #[inline(always)]
-fn put<T: Copy>(d: &mut [T; 32], part: usize, values: [T; 8], mask: u32) {
-    let (parts, _) = d.as_chunks_mut::<8>();
-    let d = &mut parts[part];
+fn put<T: Copy>(d: &mut [T; 32], values: &[T; 32], mask: u32) {
     if mask == u32::MAX {
-        *d = values;
+        *d = *values;
     } else {
-        for i in 0..8 {
-            let bit = 1 << (part * 8 + i);
-            d[i] = if mask & bit != 0 { values[i] } else { d[i] };
+        for i in 0..32 {
+            d[i] = if mask >> i & 1 != 0 { values[i] } else { d[i] };
         }
     }
 }
@@ -32,14 +23,9 @@ fn put<T: Copy>(d: &mut [T; 32], part: usize, values: [T; 8], mask: u32) {
 /// One of two registers for each lane, by a predicate.
 #[inline(always)]
 fn select<T: Copy>(file: &mut [[T; 32]], chooser: u32, inst: &Inst, mask: u32) {
-    let mut value = file[inst.b as usize];
-    let first = file[inst.a as usize];
-    for part in 0..4 {
-        put(&mut value, part, eight(&first, part), chooser);
-    }
-    for part in 0..4 {
-        put(&mut file[inst.d as usize], part, eight(&value, part), mask);
-    }
+    let mut values = file[inst.b as usize];
+    put(&mut values, &file[inst.a as usize], chooser);
+    put(&mut file[inst.d as usize], &values, mask);
 }
 
 #[inline(always)]
@@ -97,26 +83,20 @@ macro_rules! codes {
         pub(crate) fn execute(inst: &Inst, mask: u32, $words: &mut [[u32; 32]], $longs: &mut [[u64; 32]], preds: &mut [u32]) {
             match inst.code {
                 $(Code::$name => {
-                    for part in 0..4 {
-                        $(let $lane = eight(&$file[inst.$lane as usize], part);)+
-                        let mut values = eight(&$d[inst.d as usize], part);
-                        for i in 0..8 {
-                            $(let $lane = $lane[i];)+
-                            values[i] = $value;
-                        }
-                        put(&mut $d[inst.d as usize], part, values, mask);
+                    $(let $lane = &$file[inst.$lane as usize];)+
+                    let mut values = [0; 32];
+                    for i in 0..32 {
+                        $(let $lane = $lane[i];)+
+                        values[i] = $value;
                     }
+                    put(&mut $d[inst.d as usize], &values, mask);
                 })*
                 $(Code::$test => {
+                    let (x, y) = (&$of[inst.a as usize], &$of[inst.b as usize]);
                     let mut bits = 0;
-                    for part in 0..4 {
-                        let (x, y) = (eight(&$of[inst.a as usize], part), eight(&$of[inst.b as usize], part));
-                        let mut byte = 0;
-                        for i in 0..8 {
-                            let ($x, $y) = (x[i], y[i]);
-                            byte |= u32::from($holds) << i;
-                        }
-                        bits |= byte << (8 * part);
+                    for i in 0..32 {
+                        let ($x, $y) = (x[i], y[i]);
+                        bits |= u32::from($holds) << i;
                     }
                     let d = &mut preds[inst.d as usize];
                     *d = *d & !mask | (bits ^ inst.c.wrapping_neg()) & mask;

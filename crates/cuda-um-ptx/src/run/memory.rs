@@ -27,8 +27,19 @@ pub(crate) struct Located {
     span: Option<usize>,
 }
 
+impl Located {
+    pub const NOWHERE: Self = Self {
+        row: false,
+        pointers: [std::ptr::null_mut(); 32],
+        mask: 0,
+        space: Space::Generic,
+        addresses: [0; 32],
+        span: None,
+    };
+}
+
 #[inline(always)]
-pub(crate) fn addresses(warp: &Warp, address: &Address) -> [u64; 32] {
+fn addresses(warp: &Warp, address: &Address) -> [u64; 32] {
     let offset = address.offset as u64;
     match address.base {
         None => [offset; 32],
@@ -66,7 +77,6 @@ fn window(address: u64) -> (Space, u64) {
 
 impl At<'_, '_> {
     /// Where the lanes of `mask` access `size` bytes each.
-    #[inline(always)]
     pub fn locate(
         &mut self,
         address: &Address,
@@ -74,29 +84,41 @@ impl At<'_, '_> {
         mask: u32,
         write: bool,
     ) -> Result<Located, Stop> {
-        let mut addresses = addresses(self.warp, address);
+        let mut located = Located::NOWHERE;
+        self.locate_to(&mut located, address, size, mask, write)?;
+        Ok(located)
+    }
+
+    /// [`locate`](Self::locate) without a copy of what it finds.
+    #[inline(always)]
+    pub fn locate_to(
+        &mut self,
+        located: &mut Located,
+        address: &Address,
+        size: u64,
+        mask: u32,
+        write: bool,
+    ) -> Result<(), Stop> {
+        located.addresses = addresses(self.warp, address);
+        let addresses = &mut located.addresses;
         let mut gaps = 0;
         for lane in 0..32 {
             gaps |= addresses[lane] ^ addresses[0].wrapping_add(lane as u64 * size);
         }
         let row = gaps == 0 && mask == u32::MAX;
-        let (mut first, mut last, mut bits) = (u64::MAX, 0, 0);
-        if row {
-            (first, last, bits) = (addresses[0], addresses[31], addresses[0]);
-        } else if mask == u32::MAX {
-            for address in addresses {
-                first = if address < first { address } else { first };
-                last = if address > last { address } else { last };
-                bits |= address;
-            }
-        } else {
+        let (mut first, mut last, mut bits) = (addresses[0], addresses[31], addresses[0]);
+        if !row {
+            // As numbers with a sign, which vector instructions compare; no memory is at a negative address.
+            let (mut least, mut most) = (i64::MAX, i64::MIN);
+            bits = 0;
             for lane in 0..32 {
                 let there = mask >> lane & 1 != 0;
-                let address = addresses[lane];
-                first = first.min(if there { address } else { u64::MAX });
-                last = last.max(if there { address } else { 0 });
-                bits |= if there { address } else { 0 };
+                let address = addresses[lane] as i64;
+                least = least.min(if there { address } else { i64::MAX });
+                most = most.max(if there { address } else { i64::MIN });
+                bits |= if there { addresses[lane] } else { 0 };
             }
+            (first, last) = (least as u64, most as u64);
         }
         let mut space = address.space;
         if space == Space::Generic {
@@ -105,7 +127,7 @@ impl At<'_, '_> {
                 space = named;
                 if base != 0 {
                     (first, last) = (first - base, last - base);
-                    for address in &mut addresses {
+                    for address in addresses.iter_mut() {
                         *address = address.wrapping_sub(base);
                     }
                 }
@@ -113,15 +135,8 @@ impl At<'_, '_> {
         }
         let aligned = bits & (size - 1) == 0 || !self.worker.checks.alignment;
         let end = last.wrapping_add(size);
-        let mut located = Located {
-            row,
-            pointers: [std::ptr::null_mut(); 32],
-            mask,
-            space,
-            addresses,
-            span: None,
-        };
-        if aligned && end > last {
+        (located.row, located.mask, located.space, located.span) = (row, mask, space, None);
+        if aligned && first <= last && end > last {
             let area = match space {
                 Space::Shared if end <= self.common.shared_bytes as u64 => {
                     Some((self.common.shared(), 0))
@@ -137,9 +152,9 @@ impl At<'_, '_> {
                     let base = self.warp.local.as_mut_ptr();
                     for lane in 0..32 {
                         located.pointers[lane] =
-                            base.wrapping_add(lane * bytes + addresses[lane] as usize);
+                            base.wrapping_add(lane * bytes + located.addresses[lane] as usize);
                     }
-                    return Ok(located);
+                    return Ok(());
                 }
                 Space::Global | Space::Const => self.worker.span(first, end, write).map(|span| {
                     located.span = Some(span);
@@ -154,19 +169,18 @@ impl At<'_, '_> {
                 } else {
                     for lane in 0..32 {
                         located.pointers[lane] =
-                            host.wrapping_add(addresses[lane].wrapping_sub(lo) as usize);
+                            host.wrapping_add(located.addresses[lane].wrapping_sub(lo) as usize);
                     }
                 }
                 if let Some(span) = located.span
                     && self.worker.cache.spans[span].pages.is_some()
                 {
-                    self.touch(span, &located, size, write);
+                    self.touch(span, located, size, write);
                 }
-                return Ok(located);
+                return Ok(());
             }
         }
-        self.locate_each(&mut located, size, write)?;
-        Ok(located)
+        self.locate_each(located, size, write)
     }
 
     /// A pointer for each lane on its own, or what is wrong with the first that has none.
@@ -266,12 +280,9 @@ impl At<'_, '_> {
         match found {
             Ok(span) => {
                 let one = Located {
-                    row: false,
-                    pointers: [std::ptr::null_mut(); 32],
                     mask: 1 << lane,
-                    space: Space::Global,
                     addresses: [address; 32],
-                    span: Some(span),
+                    ..Located::NOWHERE
                 };
                 self.touch(span, &one, size, write);
                 let span = &self.worker.cache.spans[span];

@@ -42,6 +42,17 @@ fn out_of_bounds() {
 }
 
 #[test]
+fn rows_that_begin_below_address_zero_are_out_of_bounds() {
+    for step in [4, -4] {
+        let text = format!(
+            ".shared .b8 s[256]; mul.lo.s32 %r4, %r3, {step}; cvt.s64.s32 %rd2, %r4; add.s64 %rd2, %rd2, {}; st.shared.u32 [%rd2], 1;",
+            -15 * step - 4
+        );
+        assert_kind(&text, 32, FindingKind::OutOfBounds);
+    }
+}
+
+#[test]
 fn misaligned() {
     assert_kind("ld.global.u32 %r4, [%rd1+2];", 8, FindingKind::Misaligned);
     assert_kind(

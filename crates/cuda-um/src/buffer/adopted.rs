@@ -12,7 +12,8 @@ use crate::driver::location::Location;
 use crate::error::Result;
 use crate::fork;
 use crate::resource::existing::Existing;
-use crate::resource::placement::{Chosen, Origin, Placement};
+use crate::resource::kind::MemoryKind;
+use crate::resource::placement::{Chosen, Placement, Why};
 use std::any::Any;
 use std::ptr::NonNull;
 
@@ -25,9 +26,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// let mut data = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?;
     /// data.fill(2.0)?; // by the device
     /// assert_eq!(data.into_vec()?[999], 2.0); // the same vector, if it was adopted
-    ///
-    /// let bytes = cuda_um::UnifiedBuffer::from_vec(&device, vec![1.0f32; 1000])?.into_bytes();
-    /// assert_eq!(bytes.len(), 4000);
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
@@ -38,7 +36,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let (at, options) = (NonNull::from(&mut elements[..]), UnifiedOptions::default());
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
-        unsafe { Self::of_data(device, at, Box::new(elements), options, Origin::Vector) }
+        unsafe { Self::of_data(device, at, Box::new(elements), options, "vector") }
     }
 
     /// A buffer of data of the caller: the data themselves, on a device that accesses them, or a copy.
@@ -52,7 +50,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         elements: NonNull<[T]>,
         held: Box<dyn Any + Send + Sync>,
         options: UnifiedOptions,
-        origin: Origin,
+        origin: &'static str,
     ) -> Result<Self> {
         let can_adopt = device.capabilities().pageable_memory_access;
         if options.placement == Placement::System {
@@ -62,10 +60,9 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         if !can_adopt || matches!(options.placement, Placement::Managed | Placement::Mapped) {
             // SAFETY: guaranteed by the caller.
             let mut copy = Self::from_slice_with(device, unsafe { elements.as_ref() }, options)?;
-            let copied = &mut copy.raw.chosen;
-            copied
-                .iter_mut()
-                .for_each(|chosen| chosen.copy_of = Some(origin).filter(|_| !can_adopt));
+            if let Some(chosen) = copy.raw.chosen.as_mut().filter(|_| !can_adopt) {
+                chosen.why = Why::Copied(origin);
+            }
             return Ok(copy);
         }
         let mut buffer = Self::made(device, elements.len(), |bytes| {
@@ -74,7 +71,11 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
                 device, "adopted", memory, held, None,
             ))
         })?;
-        buffer.raw.chosen = Some(Chosen::adopted(options.pattern, origin));
+        buffer.raw.chosen = Some(Chosen {
+            pattern: options.pattern,
+            kind: MemoryKind::System,
+            why: Why::Adopted(origin),
+        });
         buffer.advise_as_chosen()?;
         Ok(buffer)
     }
@@ -112,8 +113,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// Does the same as [`into_vec`](Self::into_vec), after a failure of the work, too.
     #[doc(hidden)]
     pub fn into_system_vec(mut self) -> Vec<T> {
-        let is_held = self.raw.holds::<Vec<T>>();
-        if fork::is_inherited() || !is_held {
+        if !self.raw.holds::<Vec<T>>() {
             return self.system_slice().to_vec();
         }
         self.settle(Access::Write);

@@ -1,7 +1,7 @@
 //! The constructors of arenas, and of buffers in them.
 
 use crate::DeviceCopy;
-use crate::buffer::device::DeviceBuffer;
+use crate::buffer::kind::DeviceBuffer;
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::arena::DeviceArena;
@@ -19,7 +19,6 @@ impl DeviceArena {
     /// [`Error::InvalidArgument`] for no slots or a part of one, [`Error::OutOfMemory`], and the errors of `cudaMalloc` and
     /// `cudaMemsetAsync`.
     #[track_caller]
-    #[doc(alias = "cudaMalloc")]
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         if bytes == 0 || !bytes.is_multiple_of(Self::SLOT_BYTES) {
             return Err(Error::InvalidArgument {

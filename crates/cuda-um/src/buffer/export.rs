@@ -15,13 +15,10 @@ use crate::error::Result;
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
 
-/// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it
-/// has no lifetime: a DLPack capsule can own it.
-///
-/// While it lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
+/// The address of a buffer or a part of it for another library, with the fences between the work of both. It keeps the buffer alive, so it has no
+/// lifetime: a DLPack capsule can own it. Meanwhile the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -43,10 +40,9 @@ use std::sync::Arc;
 ///
 /// Earlier work on the buffer is ordered before work that is enqueued, after the export, on the stream of the export.
 ///
-/// The other library's work is not known. While an export for writes ([`export_mut`](Memory::export_mut)) lives, other uses of the buffer wait
-/// for the export's device (`cudaDeviceSynchronize`), and `try_host` is [`Error::Busy`]. An export for reads is in the way of writes only.
-/// [`returned_on`](Self::returned_on) ends the export with a fence: later uses are ordered after that stream's work. After a drop without a
-/// fence, the next use that must not overlap waits for the device.
+/// The other library's work is not known: while an export for writes lives, other uses of the buffer wait for the export's device
+/// (`cudaDeviceSynchronize`), and `try_host` is [`Error::Busy`]; an export for reads is in the way of writes only. Later uses are ordered after
+/// the stream of [`returned_on`](Self::returned_on); after a drop, the next use that must not overlap waits for the device.
 pub struct Exported {
     // It has no parameter. Its owner is `'static`, so no lifetime is forgotten.
     view: Kept<View<'static, u8>, Arc<dyn Any + Send + Sync>>,
@@ -166,15 +162,7 @@ impl Drop for Exported {
     }
 }
 
-impl fmt::Debug for Exported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exported")
-            .field("buffer", &self.as_view().buffer_id())
-            .field("size_bytes", &self.as_view().len())
-            .field("access", &self.access)
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Exported, "Exported", |it| buffer: it.as_view().buffer_id(), size_bytes: it.as_view().len(), access: it.access);
 
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Exports the buffer, for another library to read: [`Exported::new`].

@@ -14,9 +14,9 @@ use std::ptr::NonNull;
 impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// Makes a buffer of memory that another library owns: `len` elements from `pointer` on.
     ///
-    /// `owner` keeps the memory. It is dropped with the buffer, if no tracked work uses the memory; otherwise in a later drop of an import,
-    /// [`Runtime::reclaim`](crate::Runtime::reclaim), [`Device::synchronize`], [`Device::trim`], or the drop of the runtime's last handle. A
-    /// panic is caught then. It is also dropped after an error. If a wait for the work fails, it is leaked.
+    /// `owner` keeps the memory. It is dropped with the buffer (or after an error), if no tracked work uses the memory; otherwise in a later drop of
+    /// an import, [`Runtime::reclaim`](crate::Runtime::reclaim), [`Device::synchronize`], [`Device::trim`], or the drop of the runtime's last
+    /// handle, where a panic is caught. If a wait for the work fails, it is leaked.
     ///
     /// ```
     /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -50,8 +50,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// - the memory is valid for `len` initialised elements, and is not freed;
     /// - only this buffer uses it: neither the host nor a device does so through another address or handle, except in work that is
     ///   ordered with the buffer's ([`Stream::enqueue_foreign`](crate::Stream::enqueue_foreign), `export`). If the buffer is made
-    ///   [read-only](Self::read_only) at once, others may read the memory, too, and nothing writes it; the addresses that the buffer returns
-    ///   are only read through.
+    ///   [read-only](Self::read_only) at once, others may read the memory, too, and nothing writes it, also not through the buffer's addresses.
     ///
     /// The drop of the owner does not wait for a thread that waits for this library.
     #[doc(alias = "cudaPointerGetAttributes")]
@@ -78,7 +77,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// From now on each write is [`Error::ReadOnly`], before any CUDA call. Prefetches and advice are not writes.
     #[must_use]
     pub fn read_only(mut self) -> Self {
-        self.raw.is_read_only = true;
+        self.raw.refuse_writes();
         self
     }
 }

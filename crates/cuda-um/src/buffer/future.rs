@@ -25,13 +25,7 @@ pub(super) async fn until_free<G>(
             Err(Error::Busy { .. }) => {}
             result => return result,
         }
-        let uses = raw.in_flight.before(access);
-        let gate = raw.gate().map(Arc::clone);
-        unblock(move || {
-            Use::wait_for_each(&uses)?;
-            gate.map_or(Ok(()), |gate| gate.wait())
-        })
-        .await?;
+        unblock(raw.wait_elsewhere(access)).await?;
     }
 }
 

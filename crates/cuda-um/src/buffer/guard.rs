@@ -14,8 +14,7 @@ use std::ops::{Deref, DerefMut};
 
 /// Read access to the elements of a buffer for the host: derefs to `&[T]`.
 ///
-/// It borrows the memory. A crate above, whose buffers may have memory that the host cannot access, makes one of a slice or of a copy
-/// (`HostRef::from`); [`is_copy`](Guard::is_copy) tells.
+/// It borrows the memory, or a crate above made it of a slice or a copy (`HostRef::from`).
 ///
 /// - While the guard lives, code that writes the buffer does not compile; kernels that read the buffer may run.
 /// - On a system with a device that has no concurrent managed access, launches on that device, and copies between buffers that use managed

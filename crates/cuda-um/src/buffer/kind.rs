@@ -80,6 +80,31 @@ impl Owned for Pinned {
     const KIND: MemoryKind = MemoryKind::Pinned;
 }
 
+/// Memory of one device ([`cudaMalloc`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)). The host reaches it
+/// only by copies.
+///
+/// Dropping a buffer in use does not wait: the memory is freed later, when the work is complete ([`Runtime::reclaim`](crate::Runtime::reclaim)).
+#[doc(alias = "cudaMalloc")]
+pub type DeviceBuffer<T> = Memory<T, Device>;
+
+/// Page-locked host memory ([`cudaHostAlloc`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)). Copies from and
+/// to it are fast, and kernels use it in place (zero-copy) if the device can map it.
+///
+/// ```
+/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+/// use cuda_um::{DeviceBuffer, PinnedBuffer};
+///
+/// let stream = device.create_stream()?;
+/// let on_device = DeviceBuffer::from_slice(&device, &[1u32, 2, 3])?;
+/// let mut results = PinnedBuffer::<u32>::zeroed(&device, 3)?;
+/// stream.copy(&on_device, &mut results)?;
+/// assert_eq!(*results.host()?, [1, 2, 3]); // waits only for the copy
+/// # Ok::<(), cuda_um::Error>(())
+/// ```
+#[doc(alias = "cudaHostAlloc")]
+#[doc(alias = "cudaMallocHost")]
+pub type PinnedBuffer<T> = Memory<T, Pinned>;
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Unified {}

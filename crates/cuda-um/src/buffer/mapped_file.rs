@@ -5,7 +5,6 @@ use crate::DeviceCopy;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::error::{Error, Result};
-use crate::resource::placement::Origin;
 use crate::{element, range};
 use memmap2::MmapOptions;
 use std::fs::File;
@@ -68,7 +67,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let elements: &[T] = mapping.as_deref().map_or(&[], bytemuck::cast_slice);
         let (at, held) = (NonNull::from(elements), Box::new(mapping));
         // SAFETY: the mapping does not move while the buffer owns it. It is never written.
-        let buffer = unsafe { Self::of_data(device, at, held, options, Origin::File) }?;
+        let buffer = unsafe { Self::of_data(device, at, held, options, "file") }?;
         Ok(buffer.read_only())
     }
 }

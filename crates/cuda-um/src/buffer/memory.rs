@@ -1,12 +1,9 @@
 //! Buffers of every kind of memory.
-#![allow(
-    unsafe_code,
-    reason = "the caller's promise that elements are initialised"
-)]
+#![allow(unsafe_code, reason = "initialises elements")]
 
 use crate::DeviceCopy;
+use crate::buffer::fill::fill_on_host;
 use crate::buffer::kind::{Kind, Owned};
-use crate::buffer::pinned::zero_on_host;
 use crate::buffer::view::{View, ViewMut};
 use crate::context::capture;
 use crate::context::device::Device;
@@ -20,10 +17,9 @@ use crate::resource::placement::Chosen;
 use crate::scalar::constant;
 use crate::{element, range};
 use std::any::type_name;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::RangeBounds;
+use std::ops::{Range, RangeBounds};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -42,7 +38,6 @@ impl<T, K: Kind> Memory<T, K> {
         }
     }
 
-    /// A buffer of `len` elements in the memory that `allocate` makes, which gets the size in bytes.
     #[track_caller]
     #[inline(always)]
     pub(super) fn made(
@@ -64,26 +59,6 @@ impl<T, K: Kind> Memory<T, K> {
             raw.set_label(Label::new(of, Location::caller()));
         }
         made.map(Self::of_raw)
-    }
-
-    /// Returns the number of elements.
-    pub fn len(&self) -> usize {
-        self.raw.bytes() / size_of::<T>()
-    }
-
-    /// Returns true if the buffer has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.raw.bytes() == 0
-    }
-
-    /// Returns the size in bytes.
-    pub fn size_bytes(&self) -> usize {
-        self.raw.bytes()
-    }
-
-    /// Returns the device for which the buffer was allocated.
-    pub fn device(&self) -> &Device {
-        self.raw.device()
     }
 
     /// Returns the buffer's identifier, which errors and traces use. No two buffers of the process have the same one.
@@ -129,20 +104,9 @@ impl<T, K: Kind> Memory<T, K> {
         ViewMut::whole(&mut self.raw)
     }
 
-    /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device may use it
-    /// for device memory.
-    pub fn as_ptr(&self) -> *const T {
-        self.raw.pointer().as_ptr().cast()
-    }
-
     /// Returns the same address as [`as_ptr`](Self::as_ptr), to write through.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.raw.pointer().as_ptr().cast()
-    }
-
-    /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-    pub fn device_ptr(&self) -> Option<*const T> {
-        self.as_view().device_ptr()
     }
 }
 
@@ -171,15 +135,15 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     ///
     /// # Ordering
     ///
-    /// The zeros are enqueued on the device's [default stream](Device::default_stream), where managed pages are first resident; later uses
-    /// of the buffer are ordered after them. The host writes those of a [`PinnedBuffer`](crate::PinnedBuffer), and of managed memory while
-    /// host guards live and the device has no concurrent managed access.
+    /// The zeros are enqueued on the device's [default stream](Device::default_stream), where managed pages are first resident, after work that
+    /// still uses memory of a pool; later uses of the buffer are ordered after them. The host writes those of a
+    /// [`PinnedBuffer`](crate::PinnedBuffer), after a wait for such work, and of managed memory while host guards live and the device has no
+    /// concurrent managed access.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`], for managed memory also for more than the device has free (see
-    /// [`Oversubscription`](crate::Oversubscription)); [`Error::NotSupported`] if the device lacks the requested memory;
-    /// [`Error::TooLarge`]; and the errors of the CUDA functions.
+    /// [`Error::OutOfMemory`] (see [`Oversubscription`](crate::Oversubscription)); [`Error::NotSupported`] if the device lacks the requested
+    /// memory; [`Error::TooLarge`]; and the errors of the CUDA functions.
     #[track_caller]
     pub fn zeroed(device: &Device, len: usize) -> Result<Self> {
         let mut buffer = K::allocate(device, len)?;
@@ -204,7 +168,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         Ok(like)
     }
 
-    /// Allocates a copy of a slice. The slice may be reused when this returns; later uses of the buffer are ordered after the copy.
+    /// Allocates a copy of a slice, which may be reused when this returns. Later uses of the buffer are ordered after the copy.
     ///
     /// # Errors
     ///
@@ -221,15 +185,14 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// ```no_run
     /// # let device = cuda_um::Runtime::open()?.device(0)?;
     /// # let kernel = cuda_um::Module::load(&device, "")?.kernel("score")?;
-    /// use cuda_um::{DeviceBuffer, LaunchConfig, resource::DeviceMemory};
+    /// use cuda_um::{DeviceBuffer, LaunchConfig};
     ///
     /// let stream = device.create_stream()?;
     /// let mut scores = DeviceBuffer::<f32>::uninit(&device, 1000)?;
-    /// let mut counts = DeviceBuffer::<u32>::uninit_in(&DeviceMemory::new(&device), 1000)?;
-    /// // SAFETY: the kernel takes two addresses, and writes 1000 elements at each, one a thread.
-    /// unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), (&mut scores, &mut counts))? };
+    /// // SAFETY: the kernel takes an address, and writes 1000 elements there, one a thread.
+    /// unsafe { kernel.launch(&stream, LaunchConfig::linear(1000, 256), (&mut scores,))? };
     /// // SAFETY: the kernel writes every element.
-    /// let (scores, counts) = unsafe { (scores.assume_init(), counts.assume_init()) };
+    /// let scores = unsafe { scores.assume_init() };
     /// # Ok::<(), cuda_um::Error>(())
     /// ```
     ///
@@ -241,16 +204,11 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
         K::allocate(device, len)
     }
 
-    /// Allocates `len` zeros in memory of a resource.
-    ///
-    /// # Ordering
-    ///
-    /// The same as for [`zeroed`](Self::zeroed). Zeros of the device are ordered after earlier work that still uses the memory; the host
-    /// waits for such work.
+    /// Does the same as [`zeroed`](Self::zeroed) in memory of a resource.
     ///
     /// # Errors
     ///
-    /// The errors of [`uninit_in`](Self::uninit_in), and of that work if the host waits for it.
+    /// The errors of [`uninit_in`](Self::uninit_in), and of former work on the memory if the host waits for it.
     #[track_caller]
     pub fn zeroed_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let mut buffer = Self::allocate_in(resource, len)?;
@@ -288,9 +246,12 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     // By reference: a buffer is large, and each step that returns it copies it.
     pub(super) fn write_zeros(&mut self) -> Result<()> {
         match self.raw.kind() {
+            _ if self.is_empty() => {}
             // System memory has zeros, and no page belongs anywhere before its first touch.
             MemoryKind::System => {}
-            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => zero_on_host(&mut self.raw)?,
+            MemoryKind::Pinned if K::KIND == MemoryKind::Pinned => {
+                fill_on_host(&mut self.as_view_mut().into_bytes(), &[0], "zeroed")?;
+            }
             _ => capture::also_now(|| {
                 self.populate()?;
                 self.fill(constant(T::zeroed()))
@@ -330,7 +291,6 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
 }
 
 impl<T, K: Owned> Memory<T, K> {
-    /// Allocates uninitialised memory from a resource, which must be of this kind.
     #[track_caller]
     pub(super) fn allocate_in(resource: &dyn MemoryResource, len: usize) -> Result<Self> {
         let kind = K::needed(resource.kind());
@@ -342,6 +302,46 @@ impl<T, K: Owned> Memory<T, K> {
             });
         }
         Self::made(resource.device(), len, |bytes| resource.allocate(bytes))
+    }
+
+    /// Makes a buffer of each of these ranges of elements, without a copy: each has an identifier, a name, uses and a lifetime of its own. The memory
+    /// goes back when the last one is dropped.
+    ///
+    /// ```
+    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
+    /// let buffer = cuda_um::DeviceBuffer::from_slice(&device, &[1.0f32, 2.0, 0.0, 3.0])?;
+    /// let mut parts: Vec<_> = buffer.into_parts(&[0..2, 3..4])?.collect();
+    /// parts[1].fill(4.0)?;
+    /// assert_eq!((parts[0].to_vec()?, parts[1].to_vec()?), (vec![1.0, 2.0], vec![4.0]));
+    /// # Ok::<(), cuda_um::Error>(())
+    /// ```
+    ///
+    /// # Ordering
+    ///
+    /// Work on a part is ordered after work on the buffer until now, and not after that on other parts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RangeOutOfBounds`], and [`Error::InvalidArgument`] for ranges that are not in order or overlap. The buffer is then dropped.
+    pub fn into_parts(
+        self,
+        parts: &[Range<usize>],
+    ) -> Result<impl Iterator<Item = Self> + use<T, K>> {
+        let mut end = 0;
+        let bytes = |part: &Range<usize>| {
+            let part = range::check(part.clone(), self.len())?;
+            if part.start < end {
+                return Err(Error::InvalidArgument {
+                    what: "the parts of a buffer",
+                    value: format!("{part:?}"),
+                    reason: format!("it begins before {end}, the end of the part before"),
+                });
+            }
+            end = part.end;
+            Ok(part.start * size_of::<T>()..part.end * size_of::<T>())
+        };
+        let bytes = parts.iter().map(bytes).collect::<Result<_>>()?;
+        Ok(self.raw.into_parts(bytes).map(Self::of_raw))
     }
 
     /// Waits for the buffer's own work, frees the memory, and returns the error that a drop cannot return.
@@ -367,13 +367,4 @@ impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
     }
 }
 
-impl<T, K: Kind> fmt::Debug for Memory<T, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(K::NAME)
-            .field("id", &self.id())
-            .field("len", &self.len())
-            .field("size_bytes", &self.size_bytes())
-            .field("device", &self.device().ordinal())
-            .finish_non_exhaustive()
-    }
-}
+debug!([T, K: Kind] Memory<T, K>, K::NAME, |it| id: it.id(), len: it.len(), size_bytes: it.size_bytes(), device: it.device().ordinal());

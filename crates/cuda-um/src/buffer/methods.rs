@@ -6,6 +6,7 @@ use crate::buffer::kind::{HostVisible, Kind};
 use crate::buffer::memory::Memory;
 use crate::buffer::view::{View, ViewMut};
 use crate::buffer::{Filled, Slots, copy, copy_within, fill, future, host_vec, overwrite};
+use crate::context::device::Device;
 use crate::context::stream::Stream;
 #[cfg(doc)]
 use crate::error::Error;
@@ -14,7 +15,45 @@ use crate::range;
 use crate::scalar::Scalar;
 use std::ops::RangeBounds;
 
-/// Methods that read.
+macro_rules! properties {
+    ([$($generics:tt)*] $memory:ty, $borrow:lifetime) => {
+        impl<$($generics)*> $memory {
+            /// Returns the number of elements.
+            pub fn len(&self) -> usize {
+                self.as_view().len
+            }
+
+            /// Returns true if there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Returns the size in bytes.
+            pub fn size_bytes(&self) -> usize {
+                self.len() * size_of::<T>()
+            }
+
+            /// Returns the device for which the buffer was allocated.
+            pub fn device(&self) -> &$borrow Device {
+                self.raw.device()
+            }
+
+            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device. Only the device may
+            /// use that of device memory.
+            pub fn as_ptr(&self) -> *const T {
+                self.as_view().address().cast_const().cast()
+            }
+
+            /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
+            #[doc(alias = "cudaHostGetDevicePointer")]
+            pub fn device_ptr(&self) -> Option<*const T> {
+                let start = self.raw.device_pointer()?.as_ptr();
+                Some(start.wrapping_add(self.as_view().start).cast_const().cast())
+            }
+        }
+    };
+}
+
 macro_rules! read_methods {
     ([$($generics:tt)*] $memory:ty) => {
         impl<$($generics)*> $memory {
@@ -37,7 +76,7 @@ macro_rules! read_methods {
                 copy::to_host(self.as_view().slice_at(offset, target.len())?, target)
             }
 
-            /// Returns one element: a result, a loss, a flag. It waits and copies as [`copy_to_host`](Self::copy_to_host) does.
+            /// Returns one element, as [`copy_to_host`](Self::copy_to_host) does.
             ///
             /// # Errors
             ///
@@ -49,10 +88,8 @@ macro_rules! read_methods {
                 Ok(element[0])
             }
 
-            /// Copies all elements to a new vector. Waits for work that writes the buffer; the copy is complete when this returns.
-            ///
-            /// No page migrates. To read repeatedly, reuse a destination with [`copy_to_host`](Self::copy_to_host): the first touch of new
-            /// memory takes longer than the copy.
+            /// Copies all elements to a new vector, as [`copy_to_host`](Self::copy_to_host) does. To read repeatedly, reuse a destination: the
+            /// first touch of new memory takes longer than the copy.
             ///
             /// # Errors
             ///
@@ -63,9 +100,8 @@ macro_rules! read_methods {
                 Ok(elements)
             }
 
-            /// Does the same as [`copy_to_host`](Self::copy_to_host) on any executor: awaits earlier work, copies a few MiB at a time, and lets
-            /// other tasks run between these pieces. A future that is dropped early leaves the first part copied, and no work that uses the
-            /// target.
+            /// Does the same as [`copy_to_host`](Self::copy_to_host) on any executor: other tasks run between pieces of a few MiB. A future that
+            /// is dropped early leaves the first part copied, and no work that uses the target.
             ///
             /// # Errors
             ///
@@ -79,7 +115,6 @@ macro_rules! read_methods {
     };
 }
 
-/// Methods that write.
 macro_rules! write_methods {
     ([$($generics:tt)*] $memory:ty) => {
         impl<$($generics)*> $memory {
@@ -93,7 +128,6 @@ macro_rules! write_methods {
             /// # Errors
             ///
             /// [`Error::LengthMismatch`] unless `source` is as long as the buffer, and the errors of the CUDA functions.
-            #[doc(alias = "cudaMemcpy")]
             pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
                 copy::from_host(self.as_view_mut(), source)
             }
@@ -146,7 +180,7 @@ macro_rules! write_methods {
             ///
             /// # Ordering
             ///
-            /// The same as for [`copy_from_host`](Self::copy_from_host); `make` is not called after this returns.
+            /// As for [`copy_from_host`](Self::copy_from_host); `make` is not called after this returns.
             ///
             /// # Errors
             ///
@@ -169,32 +203,30 @@ macro_rules! write_methods {
             /// The errors of [`fill_on`](Self::fill_on).
             #[doc(alias = "cudaMemset")]
             pub fn fill(&mut self, value: impl Into<Scalar<T>>) -> Result<()> {
-                let device = self.device().clone();
-                self.fill_on(value, device.own_stream()?)
+                let view = self.as_view_mut();
+                let stream = view.device().own_stream()?;
+                fill::fill_with(view, value.into(), stream)
             }
 
             /// Sets every element to `value`, on a stream.
             ///
             /// # Ordering
             ///
-            /// The fill is enqueued on the stream when this returns, after earlier uses of the buffer on any stream. The host fills managed
-            /// memory at once while host guards live and the device has no concurrent managed access, and system memory with a value that is
-            /// no repetition of 1, 2 or 4 bytes. After an error, an element may have a part of the bytes of `value`.
+            /// The fill is enqueued when this returns, after earlier uses of the buffer on any stream. The host fills managed memory at once
+            /// while host guards live and the device has no concurrent managed access, and system memory with a value that is no repetition of
+            /// 1, 2 or 4 bytes. After an error, an element may have a part of the bytes of `value`.
             ///
             /// # Errors
             ///
             /// [`Error::DeviceMismatch`] for device memory and a stream of another device, [`Error::RuntimeMismatch`], [`Error::Capture`]
             /// in a capture unless the value is a [`constant`](crate::constant), and the errors of the CUDA functions.
-            #[doc(alias = "cudaMemset")]
             #[doc(alias = "cuMemsetD32Async")]
             pub fn fill_on(
                 &mut self,
                 value: impl Into<Scalar<T>>,
                 stream: &Stream,
             ) -> Result<()> {
-                let (view, value) = (self.as_view_mut().into_bytes(), value.into());
-                let refusal = value.refusal_of_fill();
-                fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
+                fill::fill_with(self.as_view_mut(), value.into(), stream)
             }
 
             /// Copies the elements in `range` to the same memory, from element `to` on, on a stream. The two ranges may overlap; if they do by
@@ -202,7 +234,7 @@ macro_rules! write_methods {
             ///
             /// # Ordering
             ///
-            /// The copy is enqueued on the stream when this returns, after earlier uses of the buffer on any stream.
+            /// The copy is enqueued when this returns, after earlier uses of the buffer on any stream.
             ///
             /// # Errors
             ///
@@ -259,7 +291,6 @@ macro_rules! host_read_methods {
     };
 }
 
-/// Methods that access memory from the host and write.
 macro_rules! host_write_methods {
     ([$($generics:tt)*] $memory:ty) => {
         impl<$($generics)*> $memory {
@@ -292,6 +323,10 @@ macro_rules! host_write_methods {
         }
     };
 }
+
+properties!([T, K: Kind] Memory<T, K>, '_);
+properties!(['a, T] View<'a, T>, 'a);
+properties!(['a, T] ViewMut<'a, T>, 'a);
 
 read_methods!([T: DeviceCopy, K: Kind] Memory<T, K>);
 write_methods!([T: DeviceCopy, K: Kind] Memory<T, K>);

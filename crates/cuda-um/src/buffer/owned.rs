@@ -12,26 +12,15 @@ use std::sync::Arc;
 // Variance: both types forget the lifetime of a guard that borrows from `B`. The guard may borrow from whatever `B` borrows, and subtyping
 // could change that lifetime in the type (`fn(&'x ())` is a subtype of `fn(&'static ())`). So `B` is `'static`, and borrows nothing.
 
-/// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime.
-///
-/// While the guard lives, the buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
+/// Read access to the elements of a shared buffer for the host: a [`HostRef`] that keeps its buffer alive, so it has no lifetime. Meanwhile the
+/// buffer has more than one owner, so [`Arc::get_mut`] gives no way to write it.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Result, UnifiedBuffer, buffer::HostOwned};
-/// use std::{ops::Deref, sync::Arc};
+/// use cuda_um::{UnifiedBuffer, buffer::HostOwned};
 ///
-/// struct Tensor(Arc<UnifiedBuffer<f32>>);
-///
-/// impl Tensor {
-///     fn data(&self) -> Result<impl Deref<Target = [f32]> + use<>> {
-///         HostOwned::new(Arc::clone(&self.0), |buffer| buffer.host())
-///     }
-/// }
-///
-/// let tensor = Tensor(Arc::new(UnifiedBuffer::from_slice(&device, &[1.0, 2.0])?));
-/// let data = tensor.data()?;
-/// drop(tensor);
+/// let buffer = std::sync::Arc::new(UnifiedBuffer::from_slice(&device, &[1.0, 2.0])?);
+/// let data = HostOwned::new(buffer, |buffer| buffer.host())?; // a value, which a function can return
 /// assert_eq!(data[1], 2.0);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
@@ -116,18 +105,6 @@ impl<T: 'static, B: ?Sized + 'static> HostOwned<T, B> {
 }
 
 /// Read and write access to the elements of a buffer for the host: a [`HostMut`] that owns its buffer, so it has no lifetime.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{PinnedBuffer, buffer::HostOwnedMut};
-///
-/// let buffer = PinnedBuffer::from_slice(&device, &[1.0, 2.0])?;
-/// let mut data = HostOwnedMut::new(Box::new(buffer), |buffer| buffer.host_mut())?;
-/// data[1] = 3.0;
-/// assert_eq!(*data, [1.0, 3.0]);
-/// data.close()?; // tells whether what was written is in the buffer
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 pub type HostOwnedMut<T, B> = Kept<HostMut<'static, T>, Leaked<B>>;
 
 /// A `Box`, and not one, because a move of a `Box` would end the borrow.

@@ -8,9 +8,8 @@ use crate::context::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::resource::existing::Existing;
+use crate::resource::existing::{Existing, register};
 use crate::resource::owner::Held;
-use crate::resource::registered;
 use crate::sync::assert_no_lock_held;
 use std::ptr::NonNull;
 
@@ -18,8 +17,8 @@ use std::ptr::NonNull;
 /// ([`cudaHostRegister`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)) and, if the device supports it, mapped
 /// for kernels.
 ///
-/// The buffer takes ownership of a vector, and [`into_vec`](RegisteredBuffer::into_vec) returns it. A borrowed slice is registered for the
-/// time of a closure:
+/// The buffer takes ownership of a vector, and [`into_vec`](RegisteredBuffer::into_vec) returns it. A borrowed slice is registered for the time of
+/// a closure, because a value that only borrowed it could be forgotten (`mem::forget`), and the device would write to it later:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -29,7 +28,6 @@ use std::ptr::NonNull;
 /// let on_device = DeviceBuffer::from_slice(&device, &[1u8; 4096])?;
 ///
 /// let mut owned = RegisteredBuffer::from_vec(&device, vec![0u8; 4096])?;
-/// owned.fill(2)?; // by the device
 /// stream.copy(&on_device, &mut owned)?;
 /// let vector: Vec<u8> = owned.into_vec()?; // waits for the copy
 /// assert_eq!(vector[4095], 1);
@@ -41,10 +39,7 @@ use std::ptr::NonNull;
 /// ```
 ///
 /// A device that reads memory of the host where it is ([`UnifiedMemory::FullHardware`](crate::resource::UnifiedMemory), and integrated devices
-/// with pageable memory access) needs no registration: there the buffer is the memory itself, of
-/// [`MemoryKind::System`](crate::MemoryKind::System).
-///
-/// A closure is necessary: a value that only borrowed the slice could be forgotten (`mem::forget`), and the device would write to it later.
+/// with pageable memory access) needs no registration: the memory is of [`MemoryKind::System`](crate::MemoryKind::System).
 #[doc(alias = "cudaHostRegister")]
 pub type RegisteredBuffer<'m, T> = Memory<T, Registered<'m>>;
 
@@ -100,7 +95,7 @@ impl<T: DeviceCopy> RegisteredBuffer<'_, T> {
                     Ok(adopted)
                 }
                 // SAFETY: guaranteed by the caller.
-                false => unsafe { registered::register(device, (pointer, bytes), held) },
+                false => unsafe { register(device, (pointer, bytes), held) },
             }
         })
     }

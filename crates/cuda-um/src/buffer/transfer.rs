@@ -51,7 +51,7 @@ impl Device {
     #[doc(alias = "cudaMemPoolTrimTo")]
     pub fn trim(&self) -> usize {
         let trimmed = self.trim_pools();
-        self.state().reclaim.flush(Which::All);
+        let _ = self.state().reclaim.flush(Which::All);
         Transfers::of(self.state()).free();
         trimmed
     }

@@ -4,19 +4,22 @@ use crate::DeviceCopy;
 use crate::buffer::kind::{Owned, Unified};
 use crate::buffer::memory::Memory;
 use crate::context::device::Device;
-use crate::error::Result;
+use crate::context::op::Op;
+use crate::context::stream::Stream;
+use crate::context::tracker::Access;
+use crate::error::{Error, Result};
 use crate::range;
 use crate::resource::kind::{MemoryKind, Oversubscription};
-use crate::resource::memory_resource::Allocate;
-use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement};
+use crate::resource::memory_resource::MemoryResource;
+use crate::resource::placement::{AccessPattern, Chosen, Placed, Placement, Why};
 use crate::resource::pool::default;
 use crate::resource::separate::ManagedMemory;
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 
-/// Memory with one pointer for the CPU and the device. By default it is managed memory
-/// ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)), which every device of the runtime can
-/// use and whose pages migrate to the processor that uses them. An [`AccessPattern`] or a [`Placement`] can select pinned memory that is
-/// mapped for the buffer's device, or memory of the operating system; a vector or a file can be the buffer itself
+/// Memory with one pointer for the CPU and the device: managed memory
+/// ([`cudaMallocManaged`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html)), whose pages migrate to the processor that
+/// uses them, or what an [`AccessPattern`] or a [`Placement`] selects; a vector or a file can be the buffer itself
 /// ([`from_vec`](UnifiedBuffer::from_vec), [`map_file`](UnifiedBuffer::map_file)).
 ///
 /// ```
@@ -28,32 +31,15 @@ use std::mem::MaybeUninit;
 /// data.host_mut()?[0] = 1.0; // waits for the GPU, then the CPU writes in place
 /// data.prefetch_on(Location::from(&device), &stream)?; // on the stream, before a kernel that reads it
 /// data.fill_on(2.0, &stream)?;
-/// data.copy_within_on(..512, 512, &stream)?;
 /// assert_eq!(data.host()?[0], 2.0);
-/// # pollster::block_on(async {
-/// data.host_mut_async().await?[0] = 3.0; // other tasks run while it waits
-/// data.copy_from_host_async(&[4.0; 1024]).await?;
-/// # Ok::<(), cuda_um::Error>(())
-/// # })?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// A buffer tracks the work that still uses it: host guards wait only for that work, work on another stream is ordered after it, and the
-/// drop of a buffer in use neither waits nor frees too early.
+/// A buffer tracks the work that still uses it ([ordering](crate#ordering)).
 #[doc(alias = "cudaMallocManaged")]
 pub type UnifiedBuffer<T> = Memory<T, Unified>;
 
-/// Options for the allocation of a unified buffer.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{AccessPattern, Advice, UnifiedBuffer, UnifiedOptions};
-///
-/// let weights = UnifiedOptions::default().pattern(AccessPattern::ReadMostly);
-/// let weights = UnifiedBuffer::from_slice_with(&device, &[0.5f32; 1000], weights)?;
-/// assert_eq!(weights.placement().advice, Some(Advice::SetReadMostly));
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
+/// Options for the allocation of a unified buffer ([example](AccessPattern)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnifiedOptions {
     oversubscription: Oversubscription,
@@ -129,6 +115,35 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         Ok(buffer)
     }
 
+    /// Gives the memory of a buffer of a [`DriverPool`](crate::resource::DriverPool) to another owner, and returns its address. The owner frees it in
+    /// stream order, with `cudaFreeAsync`, on `stream` or on a stream that is ordered after it.
+    ///
+    /// # Ordering
+    ///
+    /// Work that is enqueued on `stream` after the call runs after all earlier work on the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The buffer comes back with the error: [`Error::NotSupported`] if the memory is not of a [`DriverPool`](crate::resource::DriverPool), and for a
+    /// buffer without elements; [`Error::RuntimeMismatch`]; and the errors of `cudaStreamWaitEvent`.
+    #[doc(alias = "cudaFreeAsync")]
+    #[allow(clippy::result_large_err, reason = "the buffer comes back")]
+    pub fn into_raw(self, stream: &Stream) -> Result<NonNull<T>, (Self, Error)> {
+        if !self.raw.traits().can_give {
+            let error = Error::NotSupported {
+                what: format!("giving the memory of buffer {} to another owner", self.id()),
+                needs: "a buffer with elements in memory of a DriverPool".to_owned(),
+                have: self.raw.traits().name.to_owned() + " memory",
+            };
+            return Err((self, error));
+        }
+        let part = [self.as_view().part(Access::Write)];
+        match stream.submit(&Op::with_host(self.device(), &part), |_| Ok(())) {
+            Ok(()) => Ok(self.raw.give().cast()),
+            Err(error) => Err((self, error)),
+        }
+    }
+
     /// Allocates `len` [uninitialised](Self::uninit) elements, with options.
     ///
     /// # Errors
@@ -171,8 +186,11 @@ impl<T> UnifiedBuffer<T> {
 
     fn chosen(&self) -> Chosen {
         // A buffer without elements has another kind.
-        let of_a_resource = || Chosen::of_a_resource(Unified::needed(self.raw.kind()));
-        self.raw.chosen.unwrap_or_else(of_a_resource)
+        self.raw.chosen.unwrap_or(Chosen {
+            pattern: AccessPattern::General,
+            kind: Unified::needed(self.raw.kind()),
+            why: Why::Resource,
+        })
     }
 
     /// Returns the kind of memory that the buffer has, and the reason.

@@ -1,44 +1,31 @@
 //! Views: parts of buffers.
 #![allow(unsafe_code, reason = "divides exclusive borrows")]
 
-use crate::context::device::Device;
 use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use crate::{DeviceCopy, element, range};
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
 
 /// A range of a buffer's elements, to be read: an argument of kernels, the source of copies, a slice for the host.
 ///
 /// It has the methods of the buffers that read; index 0 is its first element. The view is `Copy`.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::DeviceBuffer;
-///
-/// let storage = DeviceBuffer::from_slice(&device, &[1u32, 2, 3, 4])?;
-/// let (head, tail) = storage.as_view().split_at(1)?;
-/// assert_eq!(tail.to_vec()?, [2, 3, 4]);
-/// assert_eq!(head.cast::<u8>()?.len(), 4);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 pub struct View<'a, T> {
     // Covariant in `'a` and `T`, as `&'a [T]`.
     pub(crate) raw: &'a Allocation,
     /// The first byte in the buffer.
-    start: usize,
-    len: usize,
+    pub(super) start: usize,
+    pub(super) len: usize,
     _elements: PhantomData<&'a [T]>,
 }
 
 /// A range of a buffer's elements, to be read and written.
 ///
-/// It has the methods of the buffers; index 0 is its first element. Disjoint parts of one buffer can be used at the same time, on several
-/// threads or in one launch:
+/// It has the methods of the buffers; index 0 is its first element. Disjoint parts of one buffer can be used at the same time, on several threads
+/// or in one launch. Their work is a use of the whole buffer: host guards, copies and work on another stream wait for work on other parts, too.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -51,17 +38,8 @@ pub struct View<'a, T> {
 /// bias.copy_from_host(&[1.0; 10])?;
 /// stream.copy(&weights.as_view().slice(..10)?, &mut bias)?;
 /// assert_eq!(*bias.host()?, [0.5; 10]);
-/// let (low, high) = weights.as_view_mut().split_at(45)?; // of a part that is used again
-/// high.prefetch_on(&device, &stream)?;
-/// low.into_host_mut()?[44] = 1.0;
-/// let weights = weights.into_view(); // from now on only read
-/// assert_eq!(weights.read_one(44)?, 1.0);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
-///
-/// # Ordering
-///
-/// The work on a view is a use of its whole buffer: host guards, copies and work on another stream wait for work on other parts, too.
 pub struct ViewMut<'a, T> {
     // Covariant in `'a` and invariant in `T`, as `&'a mut [T]`.
     pub(crate) raw: &'a Allocation,
@@ -72,7 +50,6 @@ pub struct ViewMut<'a, T> {
 }
 
 impl<'a, T> View<'a, T> {
-    /// All elements of a buffer.
     #[inline]
     pub(crate) fn whole(raw: &'a Allocation) -> Self {
         Self::of_part(raw, 0, raw.bytes() / size_of::<T>())
@@ -85,7 +62,6 @@ impl<'a, T> View<'a, T> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    /// All elements of a buffer.
     #[inline]
     pub(crate) fn whole(raw: &'a mut Allocation) -> Self {
         Self::of_part(raw, 0, raw.bytes() / size_of::<T>())
@@ -101,12 +77,12 @@ impl<'a, T> ViewMut<'a, T> {
         View::of_part(self.raw, self.start, self.len)
     }
 
-    /// Returns the same view for as long as this one is borrowed, so that several calls can use it.
+    /// Returns the same view, while this one is borrowed.
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::of_part(self.raw, self.start, self.len)
     }
 
-    /// Returns a part of the view for as long as the view is borrowed.
+    /// Returns a part of the view, while the view is borrowed.
     ///
     /// # Errors
     ///
@@ -157,26 +133,6 @@ macro_rules! view {
                 Ok((first.slice(..mid)?, self.slice(mid..)?))
             }
 
-            /// Returns the number of elements.
-            pub fn len(&self) -> usize {
-                self.len
-            }
-
-            /// Returns true if the view has no elements.
-            pub fn is_empty(&self) -> bool {
-                self.len == 0
-            }
-
-            /// Returns the size in bytes.
-            pub fn size_bytes(&self) -> usize {
-                self.len * size_of::<T>()
-            }
-
-            /// Returns the device for which the buffer was allocated.
-            pub fn device(&self) -> &'a Device {
-                self.raw.device()
-            }
-
             /// Returns the kind of the buffer's memory: [`MemoryKind::Pinned`] also for registered memory and without elements.
             pub fn kind(&self) -> MemoryKind {
                 self.raw.kind()
@@ -202,7 +158,6 @@ macro_rules! view {
                 Ok(self.part_of_checked(&part))
             }
 
-            /// Narrows the view to `count` elements from `offset` on.
             #[inline]
             pub(crate) fn slice_at(self, offset: usize, count: usize) -> Result<Self> {
                 let part = range::check_at(offset, count, self.len)?;
@@ -215,29 +170,14 @@ macro_rules! view {
                 Self::of_part(self.raw, start, part.len())
             }
 
-            /// Returns the address of the first element, for the host and, if the memory is mapped there, for the device; only for the device
-            /// if it is device memory.
-            pub fn as_ptr(&self) -> *const T {
-                self.address().cast_const().cast()
-            }
-
-            /// Returns the address of the first element for kernels; `None` if the device cannot map host memory.
-            #[doc(alias = "cudaHostGetDevicePointer")]
-            pub fn device_ptr(&self) -> Option<*const T> {
-                let start = self.raw.device_pointer()?.as_ptr();
-                Some(start.wrapping_add(self.start).cast_const().cast())
-            }
-
             pub(crate) fn address(&self) -> *mut u8 {
                 self.raw.pointer().as_ptr().wrapping_add(self.start)
             }
 
-            /// The view's range of bytes in the buffer.
             pub(crate) fn bytes(&self) -> Range<usize> {
                 self.start..self.start + self.size_bytes()
             }
 
-            /// The view as a part of an operation.
             pub(crate) fn part(&self, access: Access) -> Part<'a> {
                 self.raw.part_of(self.bytes(), access)
             }
@@ -258,27 +198,17 @@ macro_rules! view {
                 Ok($view::of_part(self.raw, self.start, len))
             }
 
-            /// The view as bytes.
             pub(crate) fn into_bytes(self) -> $view<'a, u8> {
                 $view::of_part(self.raw, self.start, self.size_bytes())
             }
         }
 
-        impl<T> fmt::Debug for $view<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($view))
-                    .field("buffer", &self.raw.id())
-                    .field("bytes", &self.bytes())
-                    .field("len", &self.len)
-                    .finish_non_exhaustive()
-            }
-        }
+        debug!([T] $view<'_, T>, stringify!($view), |it| buffer: it.raw.id(), bytes: it.bytes(), len: it.len);
     };
 }
 view!(View);
 view!(ViewMut);
 
-/// Refuses a cast to elements that do not divide the view, or are not aligned in it.
 fn check_cast<T: DeviceCopy, U: DeviceCopy>(view: View<'_, T>) -> Result<()> {
     const { element::assert_element::<U>() };
     let (bytes, width, alignment) = (view.size_bytes(), size_of::<U>(), align_of::<U>());

@@ -3,9 +3,9 @@
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Use;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::process_end;
 use std::fmt::Display;
-use std::io::Write;
 
 impl StreamInner {
     /// Waits for work of the stream. The flag is true if the work is over, also after an error: another way of waiting succeeded, or the context is
@@ -45,7 +45,7 @@ fn or_abort(drain: impl FnOnce() -> (bool, Result<()>)) -> Result<()> {
     if let Err(error) = &waited
         && !over
     {
-        abort(format_args!("no way of waiting for it works: {error}"));
+        not_over(format_args!("no way of waiting for it works: {error}"));
     }
     std::mem::forget(to_its_end);
     waited
@@ -59,23 +59,18 @@ struct ToItsEnd;
 
 impl Drop for ToItsEnd {
     fn drop(&mut self) {
-        abort("the wait for it panicked");
+        not_over("the wait for it panicked");
     }
 }
 
-fn abort(why: impl Display) -> ! {
-    if !process_end::may_call() {
-        process_end::stop();
-    }
-    // The write may fail; the process is aborted in any case.
-    let _ = writeln!(
-        std::io::stderr(),
-        "cuda-um: a device may still use memory that goes back to its owner, and {why}"
-    );
-    std::process::abort();
+fn not_over(why: impl Display) -> ! {
+    process_end::abort(format_args!(
+        "a device may still use memory that goes back to its owner, and {why}"
+    ))
 }
 
-/// Drains all uses of memory that the library does not own. When it returns, with an error or without, they are over.
+/// Drains all uses of memory that the library does not own. When it returns, with an error or without, they are over: in a child made by `fork`
+/// there are none.
 ///
 /// # Errors
 ///
@@ -83,7 +78,9 @@ fn abort(why: impl Display) -> ! {
 pub(crate) fn drain_or_abort(uses: &[Use]) -> Result<()> {
     let mut first = Ok(());
     for used in uses {
-        first = first.and(or_abort(|| used.stream.drain(|| used.wait())));
+        // The wait may take a lock, which in a child may never be free.
+        let wait = || fork::check("a wait").and_then(|()| used.wait());
+        first = first.and(or_abort(|| used.stream.drain(wait)));
     }
     first
 }

@@ -24,13 +24,6 @@ pub(crate) struct DriverState {
 /// The states of all drivers in use, with their identities.
 type States = Mutex<Vec<(usize, Weak<DriverState>)>>;
 
-/// Managed bytes that are counted for a device until dropped, or permanently.
-pub(crate) struct ManagedBytes {
-    state: Arc<DriverState>,
-    ordinal: u32,
-    bytes: usize,
-}
-
 impl DriverState {
     /// The state for the driver with this identity (see `Api::driver_identity`).
     pub(crate) fn of(identity: usize) -> Arc<Self> {
@@ -83,11 +76,11 @@ impl DriverState {
     /// Counts `bytes` more for the device. If live and new bytes together exceed `limit`, returns the bytes that are live as the
     /// error.
     pub(crate) fn reserve(
-        self: &Arc<Self>,
+        &self,
         ordinal: u32,
         bytes: usize,
         limit: Option<usize>,
-    ) -> Result<ManagedBytes, usize> {
+    ) -> Result<(), usize> {
         let mut managed = self.managed.lock();
         let live = managed.entry(ordinal).or_default();
         let after = live.saturating_add(bytes);
@@ -95,11 +88,7 @@ impl DriverState {
             return Err(*live);
         }
         *live = after;
-        Ok(ManagedBytes {
-            state: Arc::clone(self),
-            ordinal,
-            bytes,
-        })
+        Ok(())
     }
 
     /// Counts `bytes` less for the device, because they were freed.
@@ -110,31 +99,16 @@ impl DriverState {
     }
 }
 
-impl ManagedBytes {
-    /// Counts the bytes until they are discharged.
-    pub(crate) fn keep(mut self) {
-        self.bytes = 0;
-    }
-}
-
-impl Drop for ManagedBytes {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.state.discharge(self.ordinal, self.bytes);
-        }
-    }
-}
-
 #[cfg(all(test, not(cuda_um_loom)))]
 mod tests {
     use super::*;
 
     #[test]
     fn what_fits_exactly_is_not_refused() {
-        let state = Arc::new(DriverState::default());
-        let all = state.reserve(0, 100, Some(100)).ok().unwrap();
-        assert_eq!(state.reserve(0, 1, Some(100)).err(), Some(100));
-        drop(all);
-        assert!(state.reserve(0, 100, Some(100)).is_ok());
+        let state = DriverState::default();
+        assert_eq!(state.reserve(0, 100, Some(100)), Ok(()));
+        assert_eq!(state.reserve(0, 1, Some(100)), Err(100));
+        state.discharge(0, 100);
+        assert_eq!(state.reserve(0, 100, Some(100)), Ok(()));
     }
 }

@@ -1,6 +1,5 @@
 //! The owner of a stream or of memory of another library.
 
-use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::{Mutex, after_unlock};
 use std::any::Any;
@@ -14,23 +13,17 @@ impl ForeignOwner {
     pub(crate) fn new(value: impl Send + 'static) -> Self {
         Self(Mutex::new(Some(ManuallyDrop::new(Box::new(value)))))
     }
-
-    /// Drops the value, as soon as this thread holds no lock of the library.
-    pub(crate) fn let_go(&self) {
-        fork::released(|| {
-            let value = self.0.lock().take();
-            // The value may call CUDA.
-            after_unlock(move || {
-                if let Some(_calls) = Calls::begin() {
-                    drop(value.map(ManuallyDrop::into_inner));
-                }
-            });
-        });
-    }
 }
 
 impl Drop for ForeignOwner {
+    /// Drops the value as soon as this thread holds no lock of the library.
     fn drop(&mut self) {
-        self.let_go();
+        let value = self.0.get_mut().take();
+        // The value may call CUDA.
+        after_unlock(move || {
+            if let Some(_calls) = Calls::begin() {
+                drop(value.map(ManuallyDrop::into_inner));
+            }
+        });
     }
 }

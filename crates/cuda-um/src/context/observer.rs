@@ -71,10 +71,11 @@ impl Drop for Observing {
     }
 }
 
-/// Returns true if an observer or a subscriber of `tracing` may want to know.
+/// Returns true if an observer or a subscriber of `tracing` may want to know. In a child made by `fork` a lock of theirs may never be free.
 #[inline]
 pub(crate) fn is_heard() -> bool {
-    COUNT.load(Ordering::Relaxed) > 0 || telemetry::is_enabled(Level::DEBUG)
+    COUNT.load(Ordering::Relaxed) > 0 && !fork::is_inherited()
+        || telemetry::is_enabled(Level::DEBUG)
 }
 
 /// An operation with the observers that hear of its begin and its end. Later observers hear nothing of it.
@@ -162,12 +163,9 @@ impl Op<'_> {
     pub(crate) fn run<R>(
         &self,
         (call, is_told): (&'static str, bool),
-        work: impl FnOnce() -> Result<R>,
+        work: impl FnOnce(&Calls) -> Result<R>,
     ) -> Result<R> {
-        self.tell_if(is_told, None, || {
-            let _calls = Calls::of(call)?;
-            work()
-        })
+        self.tell_if(is_told, None, || work(&Calls::of(call)?))
     }
 
     /// Does the work of the operation, and tells observers if `is_told`.
@@ -186,7 +184,7 @@ impl Op<'_> {
 
     /// Returns the number of the operation, too; 0 if there are no observers.
     #[cold]
-    fn run_heard<R>(
+    pub(crate) fn run_heard<R>(
         &self,
         stream: Option<&Stream>,
         work: impl FnOnce() -> Result<R>,

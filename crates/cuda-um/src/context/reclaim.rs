@@ -140,47 +140,42 @@ impl Reclaim {
             return None;
         }
         let (number, deferred) = self.open()?.take(which, numbers)?;
-        let _tolerant = deferred.device.api.tolerate_captures();
-        // The query may have failed rather than the work. Then a wait tells.
-        match caught(|| deferred.is_done()) {
-            Some(Ok(true)) => self.end(number, deferred, (true, Ok(()))),
-            _ => {
-                let place = |place: &mut Place| place.entry = Ok(deferred);
-                self.state.lock().entries.get_mut(&number).map(place);
-                self.changed.notify_all();
-            }
-        }
+        self.end_if(number, deferred, |deferred| {
+            // The query may have failed rather than the work. Then a wait tells.
+            let is_done = matches!(caught(|| deferred.is_done()), Some(Ok(true)));
+            is_done.then_some((true, Ok(())))
+        });
         Some(number)
     }
 
     /// Waits until all entries that are there now are released or leaked. Later entries are not waited for, nor those that this thread is
-    /// releasing. It also returns when the process ends. Returns false, at once, if there are some and this thread captures.
-    pub(crate) fn flush(&self, which: Which) -> bool {
+    /// releasing. It also returns when the process ends. If there are some and this thread captures, returns an error at once.
+    pub(crate) fn flush(&self, which: Which) -> Result<()> {
         assert_no_lock_held("a wait");
         let this_thread = this_thread();
         let Some(mut state) = self.open() else {
-            return true;
+            return Ok(());
         };
         let end = state.next;
         loop {
             let is_waited_for =
                 |it: &Place| which.has(it) && it.entry.as_ref().err() != Some(&this_thread);
             if !state.entries.range(..end).any(|(_, it)| is_waited_for(it)) {
-                return true;
+                return Ok(());
             }
             if capture::is_of_this_thread() {
-                return false;
+                return Err(capture::refused("Runtime::reclaim", capture::NO_WAIT));
             }
             let numbers = (Bound::Unbounded, Bound::Excluded(end));
             if let Some((number, deferred)) = state.take(which, numbers) {
                 drop(state);
-                let _tolerant = deferred.device.api.tolerate_captures();
-                let waited = caught(|| drain(&deferred.uses));
-                let panicked = || (false, Err(panicked("waiting for the device")));
-                self.end(number, deferred, waited.unwrap_or_else(panicked));
+                self.end_if(number, deferred, |deferred| {
+                    let panicked = || (false, Err(panicked("waiting for the device")));
+                    Some(caught(|| drain(&deferred.uses)).unwrap_or_else(panicked))
+                });
                 state = self.state.lock();
             } else if !self.changed.wait_unless_ending(&mut state) {
-                return true;
+                return Ok(());
             }
         }
     }
@@ -190,7 +185,7 @@ impl Reclaim {
         if self.bytes.load(Ordering::Relaxed) > BUDGET {
             self.poll(Which::Own);
             if self.bytes.load(Ordering::Relaxed) > BUDGET {
-                self.flush(Which::Own);
+                let _ = self.flush(Which::Own);
             }
         }
     }
@@ -206,6 +201,22 @@ impl Reclaim {
     /// The list; `None` in a child made by `fork`, and on threads that the end of the process stops.
     fn open(&self) -> Option<MutexGuard<'_, State>> {
         (!fork::is_over()).then(|| self.state.lock())
+    }
+
+    /// Ends an entry that this thread took, if `ask` tells that its uses are over, or that no wait tells it. Otherwise puts it back.
+    fn end_if(
+        &self,
+        number: u64,
+        deferred: Deferred,
+        ask: impl FnOnce(&Deferred) -> Option<(bool, Result<()>)>,
+    ) {
+        let _tolerant = deferred.device.api.tolerate_captures();
+        if let Some(over) = ask(&deferred) {
+            return self.end(number, deferred, over);
+        }
+        let place = |place: &mut Place| place.entry = Ok(deferred);
+        self.state.lock().entries.get_mut(&number).map(place);
+        self.changed.notify_all();
     }
 
     /// Releases the entry if its uses are over; otherwise leaks it. A panic leaves no entry behind, because other threads wait for it.
@@ -290,7 +301,7 @@ impl Drop for Emptied {
     fn drop(&mut self) {
         let list = Arc::clone(&self.0);
         after_unlock(move || {
-            list.flush(Which::All);
+            let _ = list.flush(Which::All);
         });
     }
 }

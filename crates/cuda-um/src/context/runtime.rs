@@ -1,6 +1,5 @@
 //! The CUDA runtime, the entry point of the library.
 
-use crate::context::capture;
 use crate::context::device::{Device, DeviceState};
 use crate::context::driver_state::DriverState;
 use crate::context::reclaim::{Emptied, Reclaim, Which};
@@ -188,9 +187,7 @@ impl Runtime {
     /// [`Error::Capture`](crate::Error::Capture) if there is such memory and this thread captures.
     pub fn reclaim(&self) -> Result<()> {
         let reclaim = &self.handle.inner.reclaim.0;
-        if !reclaim.flush(Which::All) {
-            return Err(capture::refused("Runtime::reclaim", capture::NO_WAIT));
-        }
+        reclaim.flush(Which::All)?;
         reclaim.take_error().map_or(Ok(()), Err)
     }
 

@@ -35,8 +35,7 @@ impl Error {
             Self::Load(_) | Self::NoDriver { .. } | Self::NoDevice { .. } => ErrorKind::NoGpu,
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Self::NotSupported { .. } => ErrorKind::NotSupported,
-            Self::ArgumentCount { .. }
-            | Self::ArgumentSize { .. }
+            Self::Arguments { .. }
             | Self::LengthMismatch { .. }
             | Self::RangeOutOfBounds { .. }
             | Self::TooLarge { .. }

@@ -66,7 +66,6 @@ impl Contents {
 }
 
 impl SlotUse {
-    /// The memory as a part of a launch, if it belongs to the graph.
     pub(super) fn kept_part(&self) -> Option<Part<'_>> {
         let access = if self.writes {
             Access::Write
@@ -95,7 +94,6 @@ impl SlotUse {
         )))
     }
 
-    /// The error of a launch without the memory.
     pub(super) fn missing(&self, given: usize) -> Error {
         self.needs(format!("{given} buffers without {}", self.title))
     }

@@ -17,7 +17,6 @@ use crate::kernel::launch::elsewhere;
 use crate::sync::outside;
 use cuda_um_sys::cudaGraphExec_t;
 use smallvec::SmallVec;
-use std::fmt;
 use std::sync::Arc;
 
 /// An executable graph, from [`Graph::instantiate`](crate::graph::Graph::instantiate).
@@ -79,14 +78,13 @@ impl GraphExec {
     /// The work is enqueued on the stream when this returns, after earlier uses of the buffers on any stream that it must not overlap, and after
     /// earlier launches of the same executable graph. Host guards, later work and the drops of the buffers are ordered after it.
     ///
-    /// Before it, on the same stream: recorded advice, at the first launch; then one prefetch for the managed memory that may have left the
-    /// graph's device, or the place of a recorded prefetch, since the last launch. It is left out for buffers with advice of the program, and
-    /// while host guards of the buffer live.
+    /// Before it, recorded advice is given at the first launch, and managed memory that may have left the graph's device, or the place of a recorded
+    /// prefetch, is prefetched, unless the program has given advice for the buffer or a host guard of it lives.
     ///
     /// # Errors
     ///
-    /// - [`InvalidArgument`] if a buffer is missing, is borrowed to read though the work writes it, or is a view without bytes that the
-    ///   work uses; after a [`set`](Self::set) that CUDA could not undo.
+    /// - [`InvalidArgument`] if a buffer, or bytes of it, are missing, or it is borrowed to read though the work writes it; after a
+    ///   [`set`](Self::set) that CUDA could not undo.
     /// - [`DeviceMismatch`], [`RuntimeMismatch`], [`Busy`] as for a launch of a kernel.
     /// - [`Capture`] on a stream that this thread captures.
     /// - The errors of `cudaMemAdvise`, `cudaMemPrefetchAsync` and `cudaGraphLaunch`.
@@ -101,7 +99,7 @@ impl GraphExec {
         buffers.collect(|arguments| self.launch_list(stream, arguments.parts()))
     }
 
-    /// Does the same as [`launch`](Self::launch), with two lists. Not part of the public interface: crates of this workspace use it.
+    /// Does the same as [`launch`](Self::launch), with two lists.
     #[doc(hidden)]
     pub fn launch_with(
         &mut self,
@@ -140,18 +138,17 @@ impl GraphExec {
             module: Some(&self.in_flight),
             ..Op::new(what, device, &parts).in_capture(refused)
         };
-        stream.submit(&op, |stream| {
+        stream.submit(&op, |on| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
             unsafe {
                 device
                     .api()
-                    .graph_launch(device.ordinal(), self.raw.raw(), stream)
+                    .graph_launch(device.ordinal(), self.raw.raw(), on.raw)
             }
         })
     }
 
-    /// The memory of each slot with bytes, from the arguments and from the graph.
     fn parts<'p>(
         &mut self,
         contents: &'p Contents,
@@ -183,7 +180,6 @@ impl GraphExec {
     }
 }
 
-/// Why a graph cannot be launched in a capture.
 const NESTED: &str = "a graph does not contain other graphs: launch both, one after the other, when the capture has ended";
 
 impl Drop for GraphExec {
@@ -196,12 +192,4 @@ impl Drop for GraphExec {
     }
 }
 
-impl fmt::Debug for GraphExec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GraphExec")
-            .field("device", &self.contents.device.ordinal())
-            .field("what", &self.name)
-            .field("buffers", &self.order.len())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] GraphExec, "GraphExec", |it| device: it.contents.device.ordinal(), what: it.name, buffers: it.order.len());

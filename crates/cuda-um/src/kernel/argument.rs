@@ -13,9 +13,8 @@ use bytemuck::NoUninit;
 /// One argument of a kernel:
 ///
 /// - `&buffer` or a [`View`] to read, `&mut buffer` or a [`ViewMut`] to read and write, [`ViewMut::in_place`] for input and output at once;
-/// - a number, `usize` or `bool`, or an array of them (shape, strides), by value;
-/// - [`ByValue`] for other plain old data;
-/// - in a capture, each value as a [`constant`](crate::constant) or with a name ([`Recording::scalar`](crate::graph::Recording::scalar)).
+/// - a number, `usize` or `bool`, or an array of them, or other plain old data as a [`Scalar`]; in a capture as a
+///   [`constant`](crate::constant) or with a name ([`Recording::scalar`](crate::graph::Recording::scalar)).
 ///
 /// A crate above can implement it for its own types of buffers and values: [`pass`](Self::pass) adds what this crate knows.
 ///
@@ -42,7 +41,7 @@ use bytemuck::NoUninit;
     message = "`{Self}` cannot be an argument of a kernel",
     label = "not an argument of a kernel",
     note = "pass `&buffer` or a `View` to read, `&mut buffer` or a `ViewMut` to write, a number, `bool`, or an array of them",
-    note = "other plain old data goes by value as `ByValue(…)`; a type of buffers of your own can implement `KernelArg`"
+    note = "other plain old data goes by value as `constant(…)`; a type of buffers of your own can implement `KernelArg`"
 )]
 pub trait KernelArg: Sized {
     /// Adds the argument to the list: the views and values that stand for it.
@@ -84,10 +83,6 @@ impl KernelArgs for Arguments<'_> {
     }
 }
 
-/// Plain old data that a kernel takes by value: a `#[repr(C)]` struct without padding, for example. Numbers, `bool` and arrays need no wrapper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByValue<T>(pub T);
-
 impl<T: NoUninit> KernelArg for Scalar<T> {
     #[inline]
     fn pass<'a>(self, arguments: &mut Arguments<'a>) -> Result<()>
@@ -104,7 +99,6 @@ impl<T: NoUninit> KernelArg for Scalar<T> {
     }
 }
 
-/// The kinds of arguments, with what each adds to the list.
 macro_rules! kinds {
     ($([$($generics:tt)*] $of:ty: |$argument:ident, $list:ident| $push:expr;)*) => {$(
         impl<$($generics)*> KernelArg for $of {
@@ -122,7 +116,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    [T: NoUninit] ByValue<T>: |value, list| list.push_value(&value.0, Kind::PLAIN);
     [T: NoUninit, const N: usize] [T; N]: |values, list| list.push_bytes(bytemuck::cast_slice(&values), Kind::PLAIN);
     [T, K: buffer::kind::Kind] &Memory<T, K>: |memory, list| memory.as_view().pass(list)?;
     [T, K: buffer::kind::Kind] &mut Memory<T, K>: |memory, list| memory.as_view_mut().pass(list)?;

@@ -11,7 +11,6 @@ use bytemuck::NoUninit;
 use cuda_um_sys::DeclaredArgument;
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,18 +18,6 @@ use std::sync::Arc;
 /// The arguments of a launch, in order, as a list: for kernels whose parameters are known only at run time.
 ///
 /// A tuple does the same. Neither allocates for up to 16 arguments, of which those above 8 bytes have at most 512 bytes.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{UnifiedBuffer, kernel::Arguments};
-///
-/// let mut outputs = vec![UnifiedBuffer::<f32>::zeroed(&device, 8)?, UnifiedBuffer::zeroed(&device, 8)?];
-/// let mut arguments = Arguments::new();
-/// outputs.iter_mut().for_each(|output| arguments.push(output)); // borrowed until the list is launched or dropped
-/// arguments.push(8u32);
-/// assert_eq!(arguments.len(), 3);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 #[derive(Default)]
 pub struct Arguments<'a> {
     // Invariant in `'a`, by `SmallVec`.
@@ -38,7 +25,6 @@ pub struct Arguments<'a> {
     large: SmallVec<[u64; 64]>,
     parameters: SmallVec<[Parameter; 16]>,
     parts: SmallVec<[Part<'a>; 16]>,
-    /// The capture of the named scalars.
     scalars_of: Option<u64>,
     /// The error of the first argument that could not be passed.
     pub(super) error: Option<Error>,
@@ -48,18 +34,9 @@ pub struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Creates an empty list.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Returns the number of arguments.
-    pub fn len(&self) -> usize {
-        self.parameters.len()
-    }
-
-    /// Returns true if there are no arguments.
-    pub fn is_empty(&self) -> bool {
-        self.parameters.is_empty()
     }
 
     // Inlined, so that the length is known.
@@ -76,11 +53,6 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The captured launch with these arguments.
-    ///
-    /// # Errors
-    ///
-    /// A value is neither constant nor has it a name, or the name is one of another capture, or of two scalars.
     pub(super) fn captured(&self, kernel: &Kernel, config: LaunchConfig) -> Result<KernelNode> {
         let mut scalars = Vec::new();
         for (index, parameter) in self.parameters.iter().enumerate() {
@@ -146,7 +118,7 @@ impl<'a> Arguments<'a> {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.kernel_address() as usize;
         self.parameters.push(Parameter {
@@ -164,7 +136,7 @@ impl<'a> Arguments<'a> {
         launch: impl FnOnce(&Self, &mut [*mut c_void]) -> R,
     ) -> R {
         let (mut few, mut many) = ([std::ptr::null_mut(); 16], Vec::new());
-        let addresses = match self.len() {
+        let addresses = match self.parameters.len() {
             count @ ..=16 => &mut few[..count],
             count => {
                 many.resize(count, std::ptr::null_mut());
@@ -200,7 +172,6 @@ impl<'a> Arguments<'a> {
         &self.parts
     }
 
-    /// Refuses arguments that do not fit the kernel's parameters.
     #[inline]
     pub(super) fn check_sizes(&self, kernel: &str, expected: &[u32]) -> Result<()> {
         let sizes = self.parameters.iter().map(|parameter| parameter.bytes);
@@ -214,22 +185,10 @@ impl<'a> Arguments<'a> {
     #[cold]
     fn do_not_fit(&self, kernel: String, expected: &[u32]) -> Error {
         let sizes = self.parameters.iter().map(|parameter| parameter.bytes);
-        let found_bytes: Vec<_> = sizes.collect();
-        if found_bytes.len() != expected.len() {
-            return Error::ArgumentCount {
-                kernel,
-                expected_bytes: expected.to_vec(),
-                found_bytes,
-            };
-        }
-        let mut pairs = found_bytes.iter().zip(expected);
-        let index = pairs.position(|(found, expected)| found != expected);
-        let index = index.unwrap_or_default();
-        Error::ArgumentSize {
+        Error::Arguments {
             kernel,
-            index,
-            expected_bytes: expected[index],
-            found_bytes: found_bytes[index],
+            expected_bytes: expected.to_vec(),
+            found_bytes: sizes.collect(),
         }
     }
 }
@@ -260,7 +219,6 @@ impl Kind {
     pub(super) const PLAIN: Self = Self(u32::MAX - 1);
     pub(super) const CONSTANT: Self = Self(u32::MAX - 2);
 
-    /// The index of the named scalar, if it is one.
     fn scalar(self) -> Option<u32> {
         (self.0 < Self::CONSTANT.0).then_some(self.0)
     }
@@ -273,10 +231,4 @@ impl Parameter {
     }
 }
 
-impl fmt::Debug for Arguments<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arguments")
-            .field("len", &self.len())
-            .finish()
-    }
-}
+debug!([] Arguments<'_>, "Arguments", |it| parameters: it.parameters.len());

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::kernel::argument::KernelArgs;
 use cuda_um_sys::cudaStream_t;
 use std::cell::LazyCell;
-use std::fmt;
 
 /// The stream and the addresses for work of another library: the argument of the closure of [`Stream::enqueue_foreign`].
 pub struct ForeignWork<'a> {
@@ -21,31 +20,18 @@ impl ForeignWork<'_> {
         self.stream
     }
 
-    /// Returns the address of the first element of a buffer or view, for kernels. The first buffer of the uses has the index 0; values do not
-    /// count. Pinned memory that is not mapped for the device has the host's address.
+    /// Returns the address of the first element of a buffer of the uses, for kernels; values do not count. Pinned memory that is not mapped for the
+    /// device has the host's address.
     ///
     /// # Panics
     ///
     /// If there are not as many buffers.
     pub fn pointer<T>(&self, index: usize) -> *mut T {
-        match self.parts.get(index) {
-            Some(part) => part.kernel_address().cast(),
-            None => panic!(
-                "the uses have {} buffers, and the index {index} is beyond the last one",
-                self.parts.len()
-            ),
-        }
+        self.parts[index].kernel_address().cast()
     }
 }
 
-impl fmt::Debug for ForeignWork<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ForeignWork")
-            .field("stream", &self.stream)
-            .field("buffers", &self.parts.len())
-            .finish()
-    }
-}
+debug!([] ForeignWork<'_>, "ForeignWork", |it| stream: it.stream, buffers: it.parts.len());
 
 impl Stream {
     /// Enqueues work of another library on this stream: a cuBLAS call, a kernel of cudarc. The library orders and tracks it like a launch.
@@ -72,15 +58,14 @@ impl Stream {
     ///
     /// # Ordering
     ///
-    /// The work is enqueued on this stream after earlier uses of the buffers, on any stream, that it must not overlap. Host guards, later
-    /// work and the drops of the buffers are ordered after all work that is on this stream when `work` returns. The uses are recorded even
-    /// if `work` returns an error or panics.
+    /// As for a [launch](crate::Kernel::launch): what comes later is ordered after all work that is on this stream when `work` returns, also if it
+    /// returns an error or panics.
     ///
     /// # Errors
     ///
-    /// `work` is not called after an error: [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch),
-    /// and the errors of `cudaStreamWaitEvent`. On a device without concurrent managed access it is [`Error::Busy`](crate::Error::Busy) while
-    /// host guards of managed memory live, and so are guards that `work` requests.
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly), [`Error::RuntimeMismatch`](crate::Error::RuntimeMismatch), and the errors of
+    /// `cudaStreamWaitEvent`: then `work` is not called. On a device without concurrent managed access it is [`Error::Busy`](crate::Error::Busy)
+    /// while host guards of managed memory live, and so are guards that `work` requests.
     ///
     /// # Safety
     ///
@@ -98,9 +83,14 @@ impl Stream {
         uses.collect(|uses| {
             let (parts, own) = (uses.parts(), LazyCell::new(|| self.device()));
             let device = parts.first().map_or_else(|| &*own, Part::device);
-            self.submit(&Op::new(What::Foreign, device, parts), |stream| {
+            self.submit(&Op::new(What::Foreign, device, parts), |on| {
                 let api = self.inner().api();
-                api.run_foreign(|| work(&ForeignWork { stream, parts }))
+                api.run_foreign(|| {
+                    work(&ForeignWork {
+                        stream: on.raw,
+                        parts,
+                    })
+                })
             })
         })
     }

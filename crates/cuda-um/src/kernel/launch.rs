@@ -46,9 +46,8 @@ impl LaunchConfig {
 impl Kernel {
     /// Enqueues the kernel on a stream ([`cuLaunchKernel`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html)).
     ///
-    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::kernel::KernelArg)s: `&buffer` (or a [`View`](crate::View)) if the kernel only
-    /// reads the buffer, `&mut buffer` (or a [`ViewMut`](crate::ViewMut)) if it may write it, and values. [`Arguments`] is for kernels whose
-    /// parameters are known only at run time.
+    /// `arguments` is a tuple of up to 16 [`KernelArg`](crate::kernel::KernelArg)s: `&buffer` if the kernel only reads the buffer, `&mut buffer` if
+    /// it may write it, and values; or [`Arguments`], a list.
     ///
     /// # Ordering
     ///
@@ -57,17 +56,15 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// - [`Error::ArgumentCount`] and [`Error::ArgumentSize`] for arguments that do not fit the kernel's parameters, which the driver tells
-    ///   from CUDA 12.4 on (`cuFuncGetParamInfo`).
+    /// - [`Error::Arguments`] for arguments that do not fit the kernel's parameters, which the driver tells from CUDA 12.4 on
+    ///   (`cuFuncGetParamInfo`).
     /// - [`Error::DeviceMismatch`] for a stream of another device, or device memory of another device without [`enable_peer_access`](crate::Devices::enable_peer_access).
     /// - [`Error::NotSupported`] for pinned memory that the device cannot map.
     /// - [`Error::LimitExceeded`] and [`Error::InvalidArgument`] for a grid, block or shared memory that the device cannot run.
     /// - [`Error::Busy`] on a device without concurrent managed access while host guards of managed memory live, whatever memory the kernel
     ///   uses ([`NonConcurrentAccess`](crate::NonConcurrentAccess)).
     /// - [`Error::Capture`] in a capture for a value that is neither constant nor has a name.
-    /// - [`Error::RuntimeMismatch`], and the errors of `cuLaunchKernel`.
-    ///
-    /// A later call reports a failure inside the kernel, as [`Error::Sticky`].
+    /// - [`Error::RuntimeMismatch`], and the errors of `cuLaunchKernel`. A later call reports a failure inside the kernel, as [`Error::Sticky`].
     ///
     /// # Safety
     ///
@@ -100,7 +97,7 @@ impl Kernel {
         arguments: impl KernelArgs,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        arguments.collect(|arguments| unsafe { self.launch_list(stream, config, arguments) })
+        arguments.collect(|arguments| unsafe { self.launch_list(stream, &config, arguments) })
     }
 
     /// # Safety
@@ -109,7 +106,7 @@ impl Kernel {
     unsafe fn launch_list(
         &self,
         stream: &Stream,
-        config: LaunchConfig,
+        config: &LaunchConfig,
         arguments: &mut Arguments<'_>,
     ) -> Result<()> {
         let (device, state) = (self.device(), stream.inner().device());
@@ -124,13 +121,14 @@ impl Kernel {
         arguments.with_addresses(|arguments, addresses| {
             let what = What::Launch {
                 kernel: &self.name,
-                grid: config.grid,
-                block: config.block,
+                grid: shape.0,
+                block: shape.1,
             };
+            let node = || arguments.captured(self, *config);
             let mut op = Op::new(what, device, arguments.parts());
             op.module = Some(&self.module.in_flight);
-            let node = || arguments.captured(self, config).map(Some);
-            stream.submit_launch(&op, node, |stream| {
+            op.node = Some(&node);
+            stream.submit(&op, |on| {
                 // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
                 // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
@@ -140,7 +138,7 @@ impl Kernel {
                         self.function.0,
                         &self.name,
                         shape,
-                        stream,
+                        on,
                         addresses,
                         || arguments.declared(),
                     )
@@ -150,7 +148,6 @@ impl Kernel {
     }
 }
 
-/// The error for a stream of another device than the kernel's.
 #[cold]
 pub(crate) fn elsewhere(stream: &Stream, device: &Device) -> Error {
     match stream.check_runtime(device, "the stream") {

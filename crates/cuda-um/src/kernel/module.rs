@@ -5,26 +5,17 @@ use crate::context::device::Device;
 use crate::context::tracker::{Access, InFlight};
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
-use crate::kernel::declared;
 use cuda_um_sys as sys;
 use std::ffi::{CString, c_void};
-use std::fmt;
 use std::sync::Arc;
 
-/// Kernels that are loaded on a device. A clone is the same module. The module stays loaded while a clone, a [`Kernel`] of it, or a launch
-/// of such a kernel lives.
+/// Kernels that are loaded on a device. It stays loaded while a clone, a [`Kernel`] of it, or a launch of such a kernel lives.
 ///
 /// ```no_run
 /// # let device = cuda_um::Runtime::open()?.device(0)?;
 /// use cuda_um::Module;
 ///
-/// let module = Module::load(&device, include_str!("../../tests/support/add.ptx"))?;
-/// let kernel = module.kernel("add")?;
-/// kernel.allow_shared_bytes(64 << 10)?;
-///
-/// let cubin = std::fs::read("add.cubin").expect("a file of nvcc");
-/// // SAFETY: the file is native code that nvcc made.
-/// let native = unsafe { Module::load_image(&device, &cubin)? };
+/// let kernel = Module::load(&device, include_str!("../../tests/support/add.ptx"))?.kernel("add")?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[doc(alias = "CUmodule")]
@@ -33,7 +24,7 @@ pub struct Module {
     pub(crate) inner: Arc<Loaded>,
 }
 
-/// A kernel of a [`Module`]. A clone is the same kernel.
+/// A kernel of a [`Module`].
 #[doc(alias = "CUfunction")]
 #[derive(Clone)]
 pub struct Kernel {
@@ -44,12 +35,9 @@ pub struct Kernel {
     pub(crate) parameters: Option<Arc<[u32]>>,
 }
 
-/// The module's handle, and the launches that still use it.
 pub(crate) struct Loaded {
     pub(crate) device: Device,
     raw: Owned<sys::CUmodule>,
-    /// The kernels, in words, if it was loaded from PTX.
-    kernels: Option<String>,
     pub(crate) in_flight: InFlight,
 }
 
@@ -70,7 +58,7 @@ impl Module {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for text that contains a NUL, and the errors of `cuModuleLoadDataEx`: for PTX that is newer than the
-    /// driver or the device (the error names both sides), and for text that is not PTX (the error has the compiler's log).
+    /// driver or the device, and for text that is not PTX. The error has the log of the driver's compiler.
     #[doc(alias = "cuModuleLoadData")]
     #[doc(alias = "cuModuleLoadDataEx")]
     pub fn load(device: &Device, ptx: &str) -> Result<Self> {
@@ -89,7 +77,7 @@ impl Module {
         }
         // SAFETY: the text ends with a NUL, and the driver reads it only during the call; it does not begin like an image, so the driver
         // compiles it as PTX.
-        unsafe { Self::load_at(device, text.as_ptr().cast(), Some(ptx)) }
+        unsafe { Self::load_at(device, text.as_ptr().cast()) }
     }
 
     /// Loads a binary image: a cubin or a fat binary. The call uses no stream.
@@ -101,26 +89,23 @@ impl Module {
     /// # Errors
     ///
     /// The errors of `cuModuleLoadDataEx`: for an image without code for the device, and for bytes that are not an image.
-    #[doc(alias = "cuModuleLoadData")]
     pub unsafe fn load_image(device: &Device, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller's promise.
-        unsafe { Self::load_at(device, image.as_ptr().cast(), None) }
+        unsafe { Self::load_at(device, image.as_ptr().cast()) }
     }
 
     /// # Safety
     ///
     /// `image` is a text with a NUL at its end, or a complete image.
-    unsafe fn load_at(device: &Device, image: *const c_void, ptx: Option<&str>) -> Result<Self> {
-        let explain = || declared::refusal(ptx?, device);
+    unsafe fn load_at(device: &Device, image: *const c_void) -> Result<Self> {
         // SAFETY: the caller's promise.
-        let raw = unsafe { device.api().module_load(device.ordinal(), image, explain) }?;
+        let raw = unsafe { device.api().module_load(device.ordinal(), image) }?;
         // SAFETY: the module is new, and `Loaded` waits for the launches of its kernels.
         let raw = unsafe { Owned::new(device.api(), device.ordinal(), raw) };
         Ok(Self {
             inner: Arc::new(Loaded {
                 device: device.clone(),
                 raw,
-                kernels: ptx.map(declared::kernels),
                 in_flight: InFlight::default(),
             }),
         })
@@ -131,7 +116,7 @@ impl Module {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] for a name that contains a NUL, and the errors of `cuModuleGetFunction` for a name that the module does
-    /// not have (the error lists the kernels of PTX), or, on a simulator, for a kernel with an instruction that it lacks.
+    /// not have, or, on a simulator, for a kernel with an instruction that it lacks.
     #[doc(alias = "cuModuleGetFunction")]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         let text = CString::new(name).map_err(|_| Error::InvalidArgument {
@@ -141,13 +126,7 @@ impl Module {
         })?;
         let (api, ordinal) = (self.device().api(), self.device().ordinal());
         // SAFETY: the module is loaded.
-        let function = unsafe { api.module_function(ordinal, self.inner.raw.raw(), &text) }
-            .map_err(|error| match &error {
-                Error::Call {
-                    code: NOT_FOUND, ..
-                } => error.with_details(self.inner.kernels.clone()),
-                _ => error,
-            })?;
+        let function = unsafe { api.module_function(ordinal, self.inner.raw.raw(), &text) }?;
         // SAFETY: as above.
         let parameters = unsafe { api.function_parameters(ordinal, function, &text) }?;
         Ok(Kernel {
@@ -211,8 +190,6 @@ impl Kernel {
     }
 }
 
-const NOT_FOUND: u32 = 500;
-
 impl Drop for Loaded {
     fn drop(&mut self) {
         let raw = self.raw.take();
@@ -221,19 +198,6 @@ impl Drop for Loaded {
     }
 }
 
-impl fmt::Debug for Module {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Module")
-            .field("device", &self.device().ordinal())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Module, "Module", |it| device: it.device().ordinal());
 
-impl fmt::Debug for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kernel")
-            .field("name", &self.name)
-            .field("device", &self.device().ordinal())
-            .finish_non_exhaustive()
-    }
-}
+debug!([] Kernel, "Kernel", |it| name: it.name, device: it.device().ordinal());

@@ -9,7 +9,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::Access;
 use crate::driver::advice::Advice;
 use crate::error::{Error, Result};
-use crate::managed::prefetch::not_managed;
+use crate::managed::batch::not_managed;
 use crate::resource::allocation::Allocation;
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ impl<T> View<'_, T> {
         raw.track_advice(&addresses, number, location);
         let part = [self.part(Access::Move)];
         let op = Op::new(What::Advise(advice), device, &part);
-        let mut advised = op.run(("cudaMemAdvise", true), || {
+        let mut advised = op.run(("cudaMemAdvise", true), |_| {
             // SAFETY: the range was checked, and is within this buffer's live managed memory.
             unsafe { device.advise_addresses(addresses, advice) }
         });
@@ -87,7 +87,6 @@ impl Part<'_> {
     /// # Errors
     ///
     /// The errors of `cudaMemAdvise`.
-    #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<()> {
         if let Some(raw) = self.memory.as_any().downcast_ref::<Allocation>() {
             let (number, location) = advice.to_sys();
@@ -109,7 +108,6 @@ impl Device {
     /// # Safety
     ///
     /// The range lies in one live allocation.
-    #[doc(alias = "cudaMemAdvise")]
     pub unsafe fn advise_addresses(&self, addresses: Range<*mut u8>, advice: Advice) -> Result<()> {
         let (number, location) = advice.to_sys();
         // SAFETY: the caller's promise.

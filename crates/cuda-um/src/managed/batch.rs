@@ -1,4 +1,4 @@
-//! Prefetches of many buffers to one location, with few driver calls.
+//! Prefetches of one buffer, and of many to one location, with few driver calls.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
 #[cfg(all(test, not(cuda_um_loom)))]
@@ -6,6 +6,8 @@ mod properties;
 
 use crate::buffer::array::ReadArg;
 use crate::buffer::unified::UnifiedBuffer;
+use crate::buffer::view::View;
+use crate::context::device::Device;
 use crate::context::op::{Op, What};
 use crate::context::stream::Stream;
 use crate::context::tracked::Part;
@@ -13,26 +15,22 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::{check_migrates, check_places};
+use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
-use std::fmt;
+use std::fmt::Display;
 use std::ops::Range;
 
-/// Buffers of any kinds and element types, or ranges of them, that are prefetched together.
-///
-/// A driver call takes longer than most small migrations. So ranges that are adjacent in one allocation, as buffers of a
-/// [`Pool`](crate::Pool) often are, are prefetched as one.
+/// Buffers of any kinds and element types, or ranges of them, that are prefetched together: a driver call takes longer than most small migrations.
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{Location, MemoryKind, Pool, PoolOptions, UnifiedBuffer, managed::PrefetchBatch};
+/// use cuda_um::{Location, UnifiedBuffer, managed::PrefetchBatch};
 ///
-/// let pool = Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?;
 /// let stream = device.create_stream()?;
-/// let weights = UnifiedBuffer::from_slice_in(&pool, &vec![0.5f32; 1 << 20])?;
-/// let bias = UnifiedBuffer::from_slice_in(&pool, &vec![1u64; 256 << 10])?;
+/// let weights = UnifiedBuffer::from_slice(&device, &vec![0.5f32; 1 << 20])?;
+/// let bias = UnifiedBuffer::from_slice(&device, &vec![1u64; 256 << 10])?;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
 /// assert_eq!(batch.prefetch_on(Location::Host, &stream)?.calls, 1);
@@ -97,38 +95,25 @@ impl<'a> PrefetchBatch<'a> {
         self
     }
 
-    /// Adds a checked range of bytes.
     pub(crate) fn push_part(&mut self, raw: &'a Allocation, bytes: Range<usize>) {
         if !bytes.is_empty() && raw.migrates() {
             self.parts.push(raw.part_of(bytes, Access::Move));
         }
     }
 
-    /// Returns the number of ranges, without empty ones.
-    pub fn len(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// Returns true if the batch has no ranges.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
     /// Prefetches all ranges to a location, on a stream
     /// ([`cudaMemPrefetchAsync`](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html)). The batch can be used again.
     ///
-    /// Ranges of one allocation are joined if they touch or overlap in pages of the host; CUDA 13.0 and newer prefetch what remains in one call.
-    /// Buffers that are known to be at the location are left out; if all are, the prefetch is elided and makes no call. If one of the devices
-    /// cannot prefetch, the outcome is [`HintOutcome::NotApplied`].
+    /// Ranges of one allocation are joined if they touch or overlap in pages of the host, as buffers of a [`Pool`](crate::Pool) often do; CUDA 13.0
+    /// and newer prefetch what remains in one call. Buffers that are known to be at the location are left out.
     ///
     /// # Ordering
     ///
-    /// For each buffer as for [`UnifiedBuffer::prefetch_on`]: the migrations are enqueued on the stream when this returns.
+    /// For each buffer as for [`UnifiedBuffer::prefetch_on`].
     ///
     /// # Errors
     ///
-    /// The errors of [`UnifiedBuffer::prefetch_on`]. If a CUDA function fails, some ranges may be enqueued nevertheless.
-    #[doc(alias = "cudaMemPrefetchAsync")]
+    /// The errors of [`UnifiedBuffer::prefetch_on`], and its outcomes. If a CUDA function fails, some ranges may be enqueued nevertheless.
     #[doc(alias = "cudaMemPrefetchBatchAsync")]
     pub fn prefetch_on(
         &self,
@@ -148,10 +133,51 @@ impl<'a> PrefetchBatch<'a> {
     }
 }
 
+pub(super) fn migrate<T>(view: View<'_, T>, location: Location, stream: &Stream) -> Result<()> {
+    let raw = view.raw;
+    // A loop repeats this case. `prefetch` does the same, but makes an operation first.
+    if stream.leaves_out(raw.home, location, || raw.pages.is_at(location))? {
+        return Ok(());
+    }
+    if view.bytes().is_empty() || !raw.migrates() {
+        stream.check_runtime(raw.device(), "the stream")?;
+        raw.device().runtime().check_location(location)?;
+        return check_migrates(view);
+    }
+    prefetch(&[view.part(Access::Move)], location, stream, "the stream").map(drop)
+}
+
+fn check_migrates<T>(view: View<'_, T>) -> Result<()> {
+    if view.raw.migrates() || view.raw.bytes() == 0 {
+        return Ok(());
+    }
+    Err(not_managed(view, "a prefetch of"))
+}
+
+pub(super) fn not_managed<T>(view: View<'_, T>, call: impl Display) -> Error {
+    Error::NotSupported {
+        what: format!("{call} {}", view.raw.title()),
+        needs: "managed memory".to_owned(),
+        have: view.kind_in_words(),
+    }
+}
+
+fn check_places(device: &Device, location: Location, stream: &Stream) -> Result<()> {
+    device
+        .runtime()
+        .check_migration_to(location, "a prefetch")?;
+    for device in [device.state(), stream.inner().device()] {
+        let ordinal = device.ordinal;
+        let what = || format!("a prefetch to {location} on a stream of device {ordinal}");
+        device.check_concurrent_access(what)?;
+    }
+    Ok(())
+}
+
 /// Prefetches parts of memory that migrates, as one operation. Returns the number of calls of the driver.
 ///
 /// `stranger` is what belongs to another runtime, if a part and the stream do not belong to one.
-pub(crate) fn prefetch(
+fn prefetch(
     parts: &[Part<'_>],
     location: Location,
     stream: &Stream,
@@ -165,9 +191,11 @@ pub(crate) fn prefetch(
         stream.check_runtime(part.device(), stranger)?;
     }
     let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
+    let calls = Calls::of("prefetch")?;
     let place = stream.admit(&op)?;
     stream.inner().look_for_evictions();
     if place.is_none() && memory(parts).all(|(raw, _)| raw.is_known_at(location)) {
+        drop(calls);
         op.elided(stream);
         return Ok(0);
     }
@@ -189,16 +217,16 @@ pub(crate) fn prefetch(
     let (api, ordinal) = (inner.api(), inner.ordinal());
     // The driver accepts batches only if every device has concurrent managed access.
     let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
-    let enqueued = stream.enqueue(&op, |raw_stream| {
+    let enqueued = stream.enqueue(calls, &op, |on| {
         if one_call {
             // SAFETY: as below, for each range.
-            return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
+            return unsafe { api.prefetch_batch(ordinal, &ranges, location, on.raw) };
         }
         ranges.iter().try_for_each(|range| {
             // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one
             // managed allocation; only the rest of a page is between them. Every buffer tracks this use, so the memory lives until it
             // is complete.
-            unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
+            unsafe { api.prefetch(ordinal, range.clone(), location, on.raw) }
         })
     });
     for (raw, bytes, before) in moved {
@@ -212,7 +240,6 @@ pub(crate) fn prefetch(
     Ok(if one_call { 1 } else { ranges.len() })
 }
 
-/// The memory of each part.
 fn memory<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = (&'p Allocation, &'p Part<'p>)> {
     let raw = |part: &'p Part<'_>| part.memory.as_any().downcast_ref();
     parts
@@ -220,7 +247,6 @@ fn memory<'p>(parts: &'p [Part<'_>]) -> impl Iterator<Item = (&'p Allocation, &'
         .filter_map(move |part| Some((raw(part)?, part)))
 }
 
-/// The number of the allocation that contains the memory.
 fn allocation(raw: &Allocation) -> u64 {
     raw.address.slab.map_or(raw.id(), |slab| slab.buffer)
 }
@@ -249,9 +275,4 @@ impl<'a, T: 'static> FromIterator<&'a UnifiedBuffer<T>> for PrefetchBatch<'a> {
     }
 }
 
-impl fmt::Debug for PrefetchBatch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranges = self.parts.iter().map(|part| (part.buffer(), &part.bytes));
-        f.debug_map().entries(ranges).finish()
-    }
-}
+debug!([] PrefetchBatch<'_>, "PrefetchBatch", |it| ranges: it.parts.len());

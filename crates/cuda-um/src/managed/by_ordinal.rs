@@ -13,41 +13,21 @@ use crate::managed::hint::HintOutcome;
 use std::ops::Deref;
 
 /// Advice without its location, for `set_memory_advice`. [`Advice`] has the location in the type.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{UnifiedBuffer, managed::MemoryAdvice};
-///
-/// let mut data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
-/// data.set_preferred_location(0)?;
-/// data.set_accessed_by(0)?;
-/// data.prefetch_to_device(None)?; // to its own device
-/// data.unset_accessed_by(0)?;
-/// data.set_memory_advice(MemoryAdvice::UnsetPreferredLocation, None)?;
-/// data.as_slice_mut()?[0] = 1.0;
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "cudaMemoryAdvise")]
 #[non_exhaustive]
 pub enum MemoryAdvice {
     /// [`Advice::SetReadMostly`].
-    #[doc(alias = "cudaMemAdviseSetReadMostly")]
     SetReadMostly,
     /// [`Advice::UnsetReadMostly`].
-    #[doc(alias = "cudaMemAdviseUnsetReadMostly")]
     UnsetReadMostly,
     /// [`Advice::SetPreferredLocation`].
-    #[doc(alias = "cudaMemAdviseSetPreferredLocation")]
     SetPreferredLocation,
     /// [`Advice::UnsetPreferredLocation`].
-    #[doc(alias = "cudaMemAdviseUnsetPreferredLocation")]
     UnsetPreferredLocation,
     /// [`Advice::SetAccessedBy`].
-    #[doc(alias = "cudaMemAdviseSetAccessedBy")]
     SetAccessedBy,
     /// [`Advice::UnsetAccessedBy`].
-    #[doc(alias = "cudaMemAdviseUnsetAccessedBy")]
     UnsetAccessedBy,
 }
 
@@ -104,7 +84,6 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     /// # Errors
     ///
     /// The errors of [`zeroed`](Self::zeroed); [`Error::DTypeMismatch`] if `dtype` is not that of `T`.
-    #[doc(alias = "cudaMallocManaged")]
     #[track_caller]
     pub fn new(
         device: impl Deref<Target: AsRef<Device>>,
@@ -128,7 +107,6 @@ macro_rules! hints_by_ordinal {
             /// # Errors
             ///
             /// The errors of `prefetch`.
-            #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_to_device(
                 &self,
                 device: Option<usize>,
@@ -146,7 +124,6 @@ macro_rules! hints_by_ordinal {
             /// # Errors
             ///
             /// The errors of `prefetch`.
-            #[doc(alias = "cudaMemPrefetchAsync")]
             pub fn prefetch_to_host(&self) -> $crate::Result<$crate::managed::HintOutcome> {
                 self.prefetch($crate::Location::Host)
             }
@@ -156,7 +133,6 @@ macro_rules! hints_by_ordinal {
             /// # Errors
             ///
             /// The errors of `advise`.
-            #[doc(alias = "cudaMemAdvise")]
             pub fn set_memory_advice(
                 &self,
                 advice: $crate::managed::MemoryAdvice,

@@ -6,17 +6,6 @@ use std::fmt;
 /// The outcome of advice or of a prefetch.
 ///
 /// Neither changes the results of a program, so memory that cannot migrate is no error: [`HintOutcome::require`] makes it one.
-///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{DeviceBuffer, Location};
-///
-/// let on_device = DeviceBuffer::<f32>::zeroed(&device, 8)?;
-/// let outcome = on_device.as_view().prefetch(Location::Host)?;
-/// println!("{outcome}"); // not applied: a prefetch of buffer 1 needs managed memory, found device memory
-/// assert!(outcome.require().is_err());
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HintOutcome {

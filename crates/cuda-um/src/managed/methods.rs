@@ -8,8 +8,8 @@ use crate::driver::location::Location;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::managed::batch::migrate;
 use crate::managed::hint::HintOutcome;
-use crate::managed::prefetch::migrate;
 
 macro_rules! hints {
     ([$($generics:tt)*] $memory:ty) => {
@@ -32,15 +32,14 @@ macro_rules! hints {
             ///
             /// # Ordering
             ///
-            /// The migration is enqueued on the stream when this returns, after earlier writes and migrations of the buffer on any stream;
-            /// later work on the buffer, on any stream, and host guards are ordered after it. It does not change the contents.
+            /// The migration is enqueued when this returns, after earlier writes and migrations of the buffer on any stream; later work on the
+            /// buffer, on any stream, and host guards are ordered after it.
             ///
             /// # Errors
             ///
             /// [`Error::NoSuchDevice`], [`Error::RuntimeMismatch`], and the errors of `cudaMemPrefetchAsync`. The outcome is
-            /// [`HintOutcome::NotApplied`] for memory that does not migrate, if a device of the stream, the buffer or the location has no
-            /// concurrent managed access, or if the runtime is too old for the location.
-            #[doc(alias = "cudaMemPrefetchAsync")]
+            /// [`HintOutcome::NotApplied`] for memory that does not migrate, without concurrent managed access of the devices of the stream, the
+            /// buffer and the location, or if the runtime is too old for the location.
             pub fn prefetch_on(
                 &self,
                 location: impl Into<Location>,
@@ -71,9 +70,9 @@ macro_rules! hints {
 
             /// Returns the location of all pages after all enqueued work, if it is known, and is one. Memory that does not migrate has one.
             ///
-            /// The library knows it from its own calls, but not of buffers that share a block of 2 MiB with others, and of any buffer of a
-            /// device once [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used there. With CUDA 13.4 and newer this first
-            /// waits for the work that moves the buffer, then asks the driver, which checks some pages of each block of 2 MiB.
+            /// The library knows it from its own calls, but not of buffers that share a block of 2 MiB, nor once
+            /// [`Oversubscription::Allowed`](crate::Oversubscription::Allowed) was used on the device. From CUDA 13.4 on this waits for the work
+            /// that moves the buffer, then asks the driver, which checks some pages of each block of 2 MiB.
             ///
             /// # Errors
             ///

@@ -6,7 +6,7 @@ use crate::buffer::view::View;
 use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
-use crate::managed::prefetch::not_managed;
+use crate::managed::batch::not_managed;
 use crate::resource::location::BLOCK;
 use cuda_um_sys::cudaMemRangeAttribute as Attribute;
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl<T> View<'_, T> {
             let from = start.with_addr((block * BLOCK).max(start.addr()));
             let to = start.with_addr(((block + 1) * BLOCK).min(end.addr()));
             // SAFETY: the range is a part of this buffer's live managed memory.
-            unsafe { api.location_info(ordinal, from..to) }
+            unsafe { api.location_info(ordinal, &(from..to)) }
         });
         let first = asked.next().transpose()?.flatten();
         let is_one = asked.try_fold(true, |is_one, at| Ok::<_, Error>(is_one && at? == first))?;
@@ -80,17 +80,6 @@ impl<T> View<'_, T> {
 
 impl<T> UnifiedBuffer<T> {
     /// Returns CUDA's attributes of the whole buffer.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{Location, UnifiedBuffer};
-    ///
-    /// let stream = device.create_stream()?;
-    /// let data = UnifiedBuffer::<f32>::zeroed(&device, 1024)?;
-    /// data.prefetch_on(Location::Host, &stream)?;
-    /// assert_eq!(data.range_attributes()?.last_prefetch, Some(Location::Host));
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -149,7 +138,7 @@ impl<T> UnifiedBuffer<T> {
         unsafe {
             device
                 .api()
-                .range_attribute(device.ordinal(), addresses, attribute, &mut values)
+                .range_attribute(device.ordinal(), &addresses, attribute, &mut values)
         }?;
         Ok(values)
     }

@@ -29,6 +29,10 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+/// The pages that the driver moves together at a fault: larger memory shares at most its ends with others, and so few faults cost less than a
+/// prefetch (measured: docs/results/h100-cuda-13.0/graphs.md).
+const MIGRATED: usize = 64 << 10;
+
 /// Memory of any kind, with its tracked uses. It returns to its owner when this is dropped.
 pub struct Allocation {
     owner: Arc<dyn Owner>,
@@ -44,11 +48,11 @@ pub struct Allocation {
     /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
     pub(crate) is_located: bool,
     /// True for a read-only import, which refuses all writes.
-    pub(crate) is_read_only: bool,
+    is_read_only: bool,
+    /// True for it, and for pinned memory without an address for kernels.
+    is_special: bool,
     id: u64,
-    /// Where the pages are, for memory that migrates.
     pub(crate) pages: Whereabouts,
-    /// The decision that led to the memory of a unified buffer.
     pub(crate) chosen: Option<Chosen>,
     label: Option<Label>,
     name: Option<Arc<str>>,
@@ -70,12 +74,10 @@ impl DerefMut for Allocation {
 }
 
 impl Allocation {
-    /// Makes an allocation of `bytes` at `address`, which `owner` frees.
     pub(crate) fn new(owner: Arc<dyn Owner>, address: Address, bytes: usize) -> Self {
         Self::of_block(owner, None, Block::new(address, bytes))
     }
 
-    /// Makes an allocation of a block, which work of its former owners may still use.
     #[inline]
     pub(crate) fn of_block(
         owner: Arc<dyn Owner>,
@@ -92,6 +94,7 @@ impl Allocation {
             is_located: kind == MemoryKind::Managed
                 && owns_blocks(&block.addresses(), reserved_end),
             is_read_only: false,
+            is_special: kind == MemoryKind::Pinned && block.address.device.is_none(),
             id: id::next(),
             pages,
             chosen: None,
@@ -104,7 +107,6 @@ impl Allocation {
         }
     }
 
-    /// Sets the device of a buffer.
     pub(crate) fn of(mut self, device: &Device) -> Self {
         self.device = Some(device.for_buffer());
         self
@@ -127,7 +129,11 @@ impl Allocation {
         }
     }
 
-    /// Makes an allocation of no bytes, for which no CUDA function is called.
+    /// Marks a read-only import, or a part of one.
+    pub(crate) fn refuse_writes(&mut self) {
+        (self.is_read_only, self.is_special) = (true, true);
+    }
+
     pub(crate) fn empty<T>(device: &Device) -> Self {
         let traits = Traits {
             free_waits: false,
@@ -138,7 +144,6 @@ impl Allocation {
         Self::new(Arc::new(owner), Address::of_host(nowhere), 0).of(device)
     }
 
-    /// The kind of memory in words, with the reason if the library selected it.
     pub(crate) fn kind_in_words(&self) -> String {
         match &self.chosen {
             Some(chosen) => chosen.in_words(self.device()).to_string(),
@@ -146,7 +151,6 @@ impl Allocation {
         }
     }
 
-    /// Sets the label, unless there is one.
     pub(crate) fn set_label(&mut self, label: Label) {
         if self.label.is_none() {
             self.label = Some(label);
@@ -154,7 +158,6 @@ impl Allocation {
         }
     }
 
-    /// Sets the name.
     pub(crate) fn set_name(&mut self, name: Arc<str>) {
         self.name = Some(name);
         self.tell(What::Name);
@@ -177,11 +180,12 @@ impl Allocation {
         advice: cudaMemoryAdvise,
         location: Location,
     ) {
-        let range = addresses.start.addr()..addresses.end.addr();
-        self.owner.track_advice(range, advice, location);
+        if let Some(pages) = &self.traits().pages {
+            let range = addresses.start.addr()..addresses.end.addr();
+            pages.note(range, advice, location);
+        }
     }
 
-    /// The device of a buffer.
     #[inline]
     pub(crate) fn device(&self) -> &Device {
         self.device.as_ref().expect("a buffer has a device")
@@ -192,23 +196,19 @@ impl Allocation {
         &self.traits().device
     }
 
-    /// A range of bytes as a part of an operation.
     #[inline]
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
-        let block: &Block = self;
-        let access = match access {
-            Access::Write if bytes.len() < block.bytes => Access::WritePart,
-            access => access,
-        };
-        let is_unmapped = self.kind == MemoryKind::Pinned && block.address.device.is_none();
         Part {
             memory: self,
-            uses: &block.in_flight,
+            uses: &self.in_flight,
             home: self.home,
-            is_special: self.is_read_only || is_unmapped,
+            is_special: self.is_special,
             is_located: self.is_located,
+            access: match access {
+                Access::Write if bytes.len() < self.bytes => Access::WritePart,
+                access => access,
+            },
             bytes,
-            access,
         }
     }
 
@@ -251,7 +251,6 @@ impl Allocation {
         self.left_device_for(place);
     }
 
-    /// Returns true if all pages are known to be at the place.
     #[inline]
     pub(crate) fn is_known_at(&self, place: Location) -> bool {
         self.pages.is_at(place) && !self.may_be_evicted_from(place)
@@ -260,7 +259,8 @@ impl Allocation {
     /// Returns true if pages may not be on the device where the memory was allocated.
     #[inline]
     pub(crate) fn may_be_away(&self) -> bool {
-        self.pages.is_away() || self.may_be_evicted_from(Location::Device(self.state().ordinal))
+        let state = self.device().state();
+        self.pages.is_away() || state.driver.evicts(state.ordinal)
     }
 
     /// The driver evicts pages to the host.
@@ -269,19 +269,26 @@ impl Allocation {
         matches!(place, Location::Device(ordinal) if self.state().driver.evicts(ordinal))
     }
 
-    /// Tells the owner that pages are, or may be, at a place.
+    /// Tells the neighbours that pages are, or may be, at a place.
     pub(crate) fn left_device_for(&self, place: Location) {
-        if place != Location::Device(self.state().ordinal) {
-            self.owner.left_device(self);
+        if self.is_located {
+            return;
+        }
+        let Traits { device, pages, .. } = self.traits();
+        if let Some(pages) = pages
+            && place != Location::Device(device.ordinal)
+        {
+            pages.count_departure();
         }
     }
 
     /// A number that grows when pages of the memory may have left the device with those of neighbours.
     pub(crate) fn departures(&self) -> u64 {
-        self.owner.departures(self)
+        let pages = self.traits().pages.as_ref();
+        let pages = pages.filter(|_| self.reserved_bytes < MIGRATED);
+        pages.map_or(0, |pages| pages.departures())
     }
 
-    /// The addresses of a checked range of bytes.
     pub(crate) fn address_range(&self, bytes: &Range<usize>) -> Range<*mut u8> {
         let start = self.pointer().as_ptr();
         start.wrapping_add(bytes.start)..start.wrapping_add(bytes.end)
@@ -315,7 +322,6 @@ impl Allocation {
         matches!(self.kind(), MemoryKind::Pinned | MemoryKind::System)
     }
 
-    /// Returns true for memory of the buffer's device only.
     pub(crate) fn is_device_memory(&self) -> bool {
         self.kind() == MemoryKind::Device
     }
@@ -335,10 +341,9 @@ impl Allocation {
     /// concurrent managed access. Then the host accesses it.
     #[inline]
     pub(crate) fn is_left_to_host(&self) -> bool {
-        self.is_managed() && self.state().is_beside_guards()
+        self.is_managed() && self.device().state().is_beside_guards()
     }
 
-    /// The buffer, for errors.
     pub(crate) fn title(&self) -> Title {
         Title {
             buffer: self.id,

@@ -3,8 +3,7 @@
 use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
-use crate::resource::allocation::parts::{Slot, Whole};
-use std::fmt;
+use crate::resource::allocation::parts::Whole;
 use std::sync::Arc;
 
 /// Device memory of a fixed size, allocated once, in slots of 2 MiB. The caller chooses the place of each buffer. A clone is the same arena.
@@ -38,15 +37,12 @@ pub struct DeviceArena {
     device: Device,
 }
 
-pub(crate) const SLOT_BYTES: usize = 2 << 20;
-
 impl DeviceArena {
     /// The size of a slot in bytes.
-    pub const SLOT_BYTES: usize = SLOT_BYTES;
+    pub const SLOT_BYTES: usize = 2 << 20;
 
-    /// Makes the arena of an initialised allocation of whole slots.
     pub(crate) fn of(slab: Allocation) -> Self {
-        let (device, slots) = (slab.device().clone(), slab.bytes() / SLOT_BYTES);
+        let (device, slots) = (slab.device().clone(), slab.bytes() / Self::SLOT_BYTES);
         let memory = Arc::new(Whole::new(slab, "device memory of an arena", slots));
         Self { memory, device }
     }
@@ -58,7 +54,7 @@ impl DeviceArena {
     /// Takes the slots from `first` on for `bytes`, which are not 0, with the uses of their last buffers.
     pub(crate) fn take_at(&self, first: usize, bytes: usize) -> Result<Allocation> {
         let mut slots = self.memory.slots.lock();
-        let end = first.saturating_add(bytes.div_ceil(SLOT_BYTES));
+        let end = first.saturating_add(bytes.div_ceil(Self::SLOT_BYTES));
         let refused = |reason| {
             Err(Error::InvalidArgument {
                 what: "the place in an arena",
@@ -69,33 +65,23 @@ impl DeviceArena {
         if end > slots.len() {
             return refused(format!("the arena has {} slots", slots.len()));
         }
-        let is_taken = |at: &usize| matches!(slots[*at], Slot::Taken);
-        if let Some(at) = (first..end).find(is_taken) {
+        if let Some(at) = (first..end).find(|at| slots[*at].is_none()) {
             return refused(format!("slot {at} is in use by another buffer"));
         }
         let mut left = slots[first..end].to_vec();
-        slots[first..end].fill(Slot::Taken);
+        slots[first..end].fill(None);
         drop(slots);
         // Neighbours often had the same buffer.
         left.dedup_by(|next, last| match (next, last) {
-            (Slot::Free(Some(next)), Slot::Free(Some(last))) => Arc::ptr_eq(next, last),
+            (Some(next), Some(last)) => Arc::ptr_eq(next, last),
             _ => false,
         });
-        let bytes = (bytes, (end - first) * SLOT_BYTES);
-        let part = self.memory.part(first * SLOT_BYTES, bytes, false);
-        left.iter().for_each(|slot| slot.leave_to(&part.in_flight));
+        let bytes = (bytes, (end - first) * Self::SLOT_BYTES);
+        let part = self.memory.part(first * Self::SLOT_BYTES, bytes, false);
+        let uses = left.iter().flatten();
+        uses.for_each(|uses| part.in_flight.inherit(uses));
         Ok(part)
     }
 }
 
-impl fmt::Debug for DeviceArena {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceArena")
-            .field("device", &self.device.ordinal())
-            .field(
-                "slots",
-                &(self.memory.memory().map_or(0, Allocation::bytes) / SLOT_BYTES),
-            )
-            .finish_non_exhaustive()
-    }
-}
+debug!([] DeviceArena, "DeviceArena", |it| device: it.device.ordinal(), slots: it.memory.slots.lock().len());

@@ -31,7 +31,6 @@ impl Address {
         }
     }
 
-    /// An address that only the host can use.
     pub(crate) fn of_host(pointer: NonNull<u8>) -> Self {
         Self {
             device: None,
@@ -39,7 +38,6 @@ impl Address {
         }
     }
 
-    /// The address `bytes` further, in the same allocation.
     pub(crate) fn offset(self, bytes: usize) -> Self {
         // The address is within an allocation, so it is never null.
         let offset = |from: NonNull<u8>| NonNull::new(from.as_ptr().wrapping_add(bytes));

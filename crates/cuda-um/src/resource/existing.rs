@@ -2,30 +2,24 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::{Device, DeviceState};
-use crate::driver::location::Location;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::{Held, Owner, Traits};
-use crate::resource::pool::advised::AdvisedRanges;
 use crate::resource::system;
 use crate::sync::Mutex;
-use cuda_um_sys::cudaMemoryAdvise;
+use cuda_um_sys::cudaError;
 use std::mem::ManuallyDrop;
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The owner of one range of memory.
 pub(crate) struct Existing {
     traits: Traits,
     /// Leaked, with the object, unless the memory is freed.
     free: Mutex<Option<ManuallyDrop<Free>>>,
     /// The headroom of the resource that allocated system memory; `None` for memory of the caller.
     headroom_bytes: Option<Option<usize>>,
-    /// Advice for system memory, which is undone before the memory is anything else.
-    advised: AdvisedRanges,
 }
 
 /// Frees memory, and returns the object that contains it. It has no device state: if it is leaked, the runtime ends nevertheless.
@@ -40,7 +34,6 @@ impl Existing {
             traits,
             free: Mutex::new(Some(ManuallyDrop::new(Box::new(free)))),
             headroom_bytes: None,
-            advised: AdvisedRanges::default(),
         }
     }
 
@@ -73,6 +66,8 @@ impl Existing {
     ) -> Allocation {
         let traits = Traits {
             free_waits: false,
+            // Its advice is undone before the memory is anything else.
+            pages: Some(Arc::default()),
             ..Traits::of(device.state(), MemoryKind::System, name)
         };
         let owner = Self {
@@ -81,6 +76,56 @@ impl Existing {
         };
         Allocation::new(Arc::new(owner), Address::shared(pointer), bytes).of(device)
     }
+}
+
+/// The error code for memory that is already registered, in whole or in part.
+const ALREADY_REGISTERED: u32 = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
+
+/// Registers memory (`cudaHostRegister`), which `held` contains, or which is borrowed.
+///
+/// # Safety
+///
+/// The memory is valid for `bytes`, and nothing else uses it, until the allocation is closed or dropped.
+pub(crate) unsafe fn register(
+    device: &Device,
+    (pointer, bytes): (NonNull<u8>, usize),
+    held: Held,
+) -> Result<Allocation> {
+    let capabilities = device.capabilities();
+    let needs = "a device with the attribute hostRegisterSupported";
+    let what = || "registered host memory".to_owned();
+    device
+        .state()
+        .check_attribute(capabilities.host_register, needs, what)?;
+    let mapped = capabilities.map_host_memory;
+    let (api, ordinal) = (device.api(), device.ordinal());
+    // SAFETY: guaranteed by the caller.
+    let registered = unsafe { api.host_register(ordinal, pointer, bytes, mapped) };
+    if let Err(
+        error @ Error::Call {
+            code: ALREADY_REGISTERED,
+            ..
+        },
+    ) = registered
+    {
+        // Other code registered this memory; its registration stays.
+        return Err(error);
+    }
+    let traits = Traits::of(device.state(), MemoryKind::Pinned, "registered");
+    let owner = Existing::of_host(traits, held, |device, block| {
+        let (api, ordinal) = (&device.api, device.ordinal);
+        // SAFETY: the memory is registered, and no longer in use.
+        unsafe { api.host_unregister(ordinal, block.address.host) }
+    });
+    // From here on the drop unregisters, also after an error: CUDA may report a failure of earlier work although the call succeeded.
+    let mut allocation =
+        Allocation::new(Arc::new(owner), Address::of_host(pointer), bytes).of(device);
+    registered?;
+    if mapped {
+        // SAFETY: the memory is registered and mapped.
+        allocation.address.device = Some(unsafe { api.host_device_pointer(ordinal, pointer) }?);
+    }
+    Ok(allocation)
 }
 
 impl Owner for Existing {
@@ -97,18 +142,14 @@ impl Owner for Existing {
         Some(system::allocate(device, headroom, bytes))
     }
 
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        if self.traits.kind == MemoryKind::System {
-            self.advised.note(range, advice, location);
-        }
-    }
-
     unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
-        self.advised.retire(&block);
-        // The memory is freed whether this succeeds or not: advice changes no contents.
-        // SAFETY: the advice was for parts of this live memory.
-        if let Err(error) = unsafe { self.advised.undo(&self.traits.device, &block) } {
-            crate::telemetry::warn!(%error, "advice for system memory was not undone");
+        if let Some(pages) = &self.traits.pages {
+            pages.retire(&block);
+            // The memory is freed whether this succeeds or not: advice changes no contents.
+            // SAFETY: the advice was for parts of this live memory.
+            if let Err(error) = unsafe { pages.undo(&self.traits.device, &block) } {
+                crate::telemetry::warn!(%error, "advice for system memory was not undone");
+            }
         }
         let free = self.free.lock().take().map(ManuallyDrop::into_inner);
         free.map_or(Ok(None), |free| free(&self.traits.device, &block))

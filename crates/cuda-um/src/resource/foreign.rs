@@ -13,12 +13,10 @@ use cuda_um_sys::{cudaMemoryType, cudaPointerAttributes};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A range of memory of another library.
 #[derive(Clone, Copy)]
 pub(crate) struct Foreign {
     pub(crate) pointer: NonNull<u8>,
     pub(crate) bytes: usize,
-    /// The alignment of the elements.
     pub(crate) alignment: usize,
     pub(crate) kind: MemoryKind,
 }
@@ -59,7 +57,6 @@ impl Foreign {
         Ok(Allocation::new(Arc::new(imported), address, self.bytes).of(device))
     }
 
-    /// Compares the range with the properties that CUDA reports.
     fn check(&self, device: &Device) -> Result<cudaPointerAttributes> {
         let (api, ordinal) = (device.api(), device.ordinal());
         let first = self.pointer.as_ptr().cast_const();
@@ -76,7 +73,7 @@ impl Foreign {
             return refused("not aligned for its elements".to_owned(), multiples);
         }
         let found = api.pointer_attributes(ordinal, first)?;
-        let kind = self.kind_at(device, first, &found);
+        let kind = self.kind_of(device, &found);
         if kind != Some(self.kind) {
             let found = kind.map_or("memory that CUDA does not know", MemoryKind::name);
             return refused(found.to_owned(), self.kind.name().to_owned());
@@ -96,52 +93,33 @@ impl Foreign {
         let Some(end) = first.addr().checked_add(self.bytes) else {
             return refused("beyond the address space".to_owned(), "less".to_owned());
         };
-        let is_long = format!("{} bytes long", self.bytes);
-        if let Some(range) = api.pointer_range(ordinal, first) {
+        if let Some(range) = api.pointer_range(ordinal, first)
+            && (range.start > first.addr() || end > range.end)
+        {
             let room = range.end.saturating_sub(first.addr());
-            if range.start > first.addr() || end > range.end {
-                let allowed = format!("{room} bytes there, to the end of the allocation");
-                return refused(is_long, allowed);
-            }
-            return Ok(found);
+            let allowed = format!("{room} bytes there, to the end of the allocation");
+            return refused(format!("{} bytes long", self.bytes), allowed);
         }
-        // The driver does not report extents: the last byte must at least be memory of the same kind.
-        let last = first.wrapping_add(self.bytes - 1);
-        let at_last = api.pointer_attributes(ordinal, last)?;
-        if self.kind_at(device, last, &at_last) != Some(self.kind) {
-            return refused(
-                is_long,
-                format!("a range that ends in {}", self.kind.name()),
-            );
-        }
+        // Otherwise the driver does not report extents.
         Ok(found)
     }
 
-    /// The kind of the memory at an address. The driver may report the managed memory of a pool as host memory (a B300 does). Then its pool tells
-    /// it from pinned memory, and the address for kernels from the memory of a pool on the host.
-    fn kind_at(
-        &self,
-        device: &Device,
-        address: *const u8,
-        found: &cudaPointerAttributes,
-    ) -> Option<MemoryKind> {
-        let kind = kind_of(found.type_);
-        let may_be_pool = self.kind == MemoryKind::Managed
-            && kind == Some(MemoryKind::Pinned)
-            && !found.devicePointer.is_null();
-        match may_be_pool && device.api().is_of_pool(device.ordinal(), address) {
-            true => Some(MemoryKind::Managed),
-            false => kind,
+    /// The kind of the memory; `None` if CUDA does not know it. The driver may report the managed memory of a pool as host memory (a B300 does).
+    /// Then its pool tells it from pinned memory, and the address for kernels from the memory of a pool on the host.
+    fn kind_of(&self, device: &Device, found: &cudaPointerAttributes) -> Option<MemoryKind> {
+        let (api, ordinal) = (device.api(), device.ordinal());
+        match found.type_ {
+            cudaMemoryType::cudaMemoryTypeManaged => Some(MemoryKind::Managed),
+            cudaMemoryType::cudaMemoryTypeDevice => Some(MemoryKind::Device),
+            cudaMemoryType::cudaMemoryTypeHost
+                if self.kind == MemoryKind::Managed
+                    && !found.devicePointer.is_null()
+                    && api.is_of_pool(ordinal, self.pointer.as_ptr()) =>
+            {
+                Some(MemoryKind::Managed)
+            }
+            cudaMemoryType::cudaMemoryTypeHost => Some(MemoryKind::Pinned),
+            _ => None,
         }
-    }
-}
-
-/// The kind of memory in this crate's terms; `None` for memory that CUDA does not know.
-fn kind_of(found: cudaMemoryType) -> Option<MemoryKind> {
-    match found {
-        cudaMemoryType::cudaMemoryTypeManaged => Some(MemoryKind::Managed),
-        cudaMemoryType::cudaMemoryTypeDevice => Some(MemoryKind::Device),
-        cudaMemoryType::cudaMemoryTypeHost => Some(MemoryKind::Pinned),
-        _ => None,
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::context::capture;
 use crate::context::exclusion::Closed;
-use crate::context::tracker::Access;
+use crate::context::tracker::{Access, Use};
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Permits the host to access the memory while this is live and no new overlapping work is enqueued.
 pub(crate) struct HostAccess<'a> {
@@ -51,6 +52,16 @@ impl Allocation {
         call: &'static str,
     ) -> Result<HostAccess<'_>> {
         self.for_host(bytes, (access, call), true)
+    }
+
+    /// Waits for the uses that make [`for_host`](Self::for_host) busy, on a thread of the library.
+    pub(crate) fn wait_elsewhere(&self, access: Access) -> impl FnOnce() -> Result<()> + use<> {
+        let uses = self.in_flight.before(access);
+        let gate = self.gate().map(Arc::clone);
+        move || {
+            Use::wait_for_each(&uses)?;
+            gate.map_or(Ok(()), |gate| gate.wait())
+        }
     }
 
     /// Like [`wait_for_host`](Self::wait_for_host); unless it `waits`, returns [`Error::Busy`] if a wait is needed.

@@ -1,7 +1,6 @@
 //! Kinds of memory, and oversubscription.
 
 use crate::context::device::DeviceState;
-use crate::context::driver_state::ManagedBytes;
 use crate::driver::MemoryInfo;
 use crate::error::{Error, Result};
 
@@ -22,7 +21,6 @@ pub enum MemoryKind {
 }
 
 impl MemoryKind {
-    /// The function that allocates memory of the kind.
     pub(crate) fn call(self) -> &'static str {
         match self {
             Self::Managed => "cudaMallocManaged",
@@ -32,7 +30,6 @@ impl MemoryKind {
         }
     }
 
-    /// The name in errors.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Managed => "managed memory",
@@ -62,18 +59,23 @@ pub enum Oversubscription {
     Allowed,
 }
 
-/// Counts managed bytes of a device. Refuses more of them in total than `limit`.
-pub(crate) fn reserve(
+/// Allocates memory, and counts managed bytes of a device, which occupy it until a free succeeds. Refuses more of them in total than `limit`.
+pub(crate) fn counted<R>(
+    kind: MemoryKind,
     device: &DeviceState,
-    bytes: usize,
-    limit: Option<usize>,
-) -> Result<ManagedBytes> {
+    (bytes, limit): (usize, Option<usize>),
+    allocate: impl FnOnce() -> Result<R>,
+) -> Result<R> {
+    if kind != MemoryKind::Managed {
+        return allocate();
+    }
     let reserved = device.driver.reserve(device.ordinal, bytes, limit);
     reserved.map_err(|live| {
         let used = format!("{live} bytes of managed memory live there");
         let info = device.memory_info().unwrap_or_default();
-        would_oversubscribe((MemoryKind::Managed, device.ordinal), bytes, &used, info)
-    })
+        would_oversubscribe((kind, device.ordinal), bytes, &used, info)
+    })?;
+    allocate().inspect_err(|_| device.driver.discharge(device.ordinal, bytes))
 }
 
 /// Refuses more than the free memory of the device.

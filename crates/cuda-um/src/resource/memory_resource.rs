@@ -1,6 +1,8 @@
 //! The trait of memory resources.
 
 use crate::context::device::Device;
+use crate::error::Result;
+use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
 
 /// A source of memory for buffers: [`ManagedMemory`](crate::resource::ManagedMemory), [`DeviceMemory`](crate::resource::DeviceMemory),
@@ -17,33 +19,23 @@ use crate::resource::kind::MemoryKind;
 ///     UnifiedBuffer::from_slice_in(memory, weights)
 /// }
 /// let pooled = load(&Pool::new(&device, MemoryKind::Managed, PoolOptions::default())?, &[0.5; 1000])?;
-/// let plain = load(&ManagedMemory::new(&device), &[0.5; 1000])?;
-/// assert_eq!(*pooled.host()?, *plain.host()?);
-/// cuda_um::PinnedBuffer::<f32>::zeroed_in(&cuda_um::resource::PinnedMemory::new(&device), 10)?;
+/// let separate = load(&ManagedMemory::new(&device), &[0.5; 1000])?;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
 /// A resource stays live as long as its buffers need it. The trait cannot be implemented outside this crate.
 #[doc(alias = "memory_resource")]
 #[doc(alias = "device_memory_resource")]
-pub trait MemoryResource: Allocate + Send + Sync {
+pub trait MemoryResource: Send + Sync {
     /// The device for which the resource allocates.
     fn device(&self) -> &Device;
 
     /// The kind of the memory.
     fn kind(&self) -> MemoryKind;
-}
 
-mod sealed {
-    use crate::error::Result;
-    use crate::resource::allocation::Allocation;
-
-    /// The part of a resource that this crate calls.
-    pub trait Allocate {
-        /// Allocates `bytes`, which is not 0; the memory is uninitialised. If there is not enough memory, waits until memory that was
-        /// dropped in use is freed, and tries once more.
-        #[doc(hidden)]
-        fn allocate(&self, bytes: usize) -> Result<Allocation>;
-    }
+    /// Allocates `bytes`, which is not 0; the memory is uninitialised. If there is not enough memory, waits until memory that was dropped in use
+    /// is freed, and tries once more.
+    // Its result has no name outside of this crate, so that there it cannot be implemented.
+    #[doc(hidden)]
+    fn allocate(&self, bytes: usize) -> Result<Allocation>;
 }
-pub(crate) use sealed::Allocate;

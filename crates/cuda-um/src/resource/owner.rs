@@ -4,14 +4,12 @@
 use crate::context::device::{Device, DeviceState};
 use crate::context::reclaim::{Deferred, Which};
 use crate::context::tracker::Access;
-use crate::driver::location::Location;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
-use cuda_um_sys::cudaMemoryAdvise;
+use crate::resource::pool::advised::SharedPages;
 use std::any::{Any, TypeId};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The object that an allocation held, which goes back to the caller of `close`: the vector of registered or adopted memory.
@@ -37,6 +35,8 @@ pub(crate) struct Traits {
     pub(crate) can_give: bool,
     /// The type of the object that contains the memory, which the free returns.
     pub(crate) held: Option<TypeId>,
+    /// For memory whose pages have several buffers, at one time or one after the other.
+    pub(crate) pages: Option<Arc<SharedPages>>,
 }
 
 impl Traits {
@@ -52,6 +52,7 @@ impl Traits {
             is_open_to_peers: true,
             can_give: false,
             held: None,
+            pages: None,
         }
     }
 }
@@ -71,17 +72,6 @@ pub(crate) trait Owner: Send + Sync {
 
     /// Gives a block to another owner, which frees it: it no longer counts. Only if it [can](Traits::can_give).
     fn give(&self, _: &Block) {}
-
-    /// Tracks advice that CUDA is about to receive for a range of addresses.
-    fn track_advice(&self, _: Range<usize>, _: cudaMemoryAdvise, _: Location) {}
-
-    /// Called when pages of a block may have left its device: the driver may have moved its neighbours with them.
-    fn left_device(&self, _: &Block) {}
-
-    /// A number that grows when neighbours of a block may have left its device, and pages of the block with them.
-    fn departures(&self, _: &Block) -> u64 {
-        0
-    }
 
     /// Frees memory that no work uses. After an error the memory is leaked, because a device may still use it.
     ///
@@ -105,7 +95,6 @@ pub(crate) trait Owner: Send + Sync {
 pub(crate) struct Released<'a> {
     pub(crate) owner: &'a Arc<dyn Owner>,
     pub(crate) block: Box<Block>,
-    /// The id of the buffer, for events.
     pub(crate) buffer: u64,
 }
 

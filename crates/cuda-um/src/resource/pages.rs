@@ -1,7 +1,7 @@
 //! Pinned memory, which is made of the system's huge pages if it is large.
 //!
-//! `cudaHostAlloc` takes 0.45 to 0.7 ms for each MiB, and several threads at once do not help. Huge pages that several threads touch, and that
-//! are then registered, take a seventh of it: 26 ms for 256 MiB on an H200's host, in place of 181; the free takes 4 ms in place of 33.
+//! `cudaHostAlloc` takes 0.45 to 0.7 ms for each MiB. Huge pages that several threads touch, and that are then registered, take a seventh of it:
+//! 26 ms for 256 MiB on an H200's host, in place of 181; the free takes 4 ms in place of 33.
 #![allow(unsafe_code, reason = "registers and frees memory")]
 
 use crate::driver::{Api, host_memory};
@@ -15,9 +15,7 @@ use std::{io, thread};
 
 /// The size in bytes from which the memory is made of huge pages.
 const FROM: usize = 4 << 20;
-/// The size of a huge page.
 const HUGE: usize = 2 << 20;
-/// The smallest page.
 const PAGE: usize = 4096;
 /// More threads do not touch pages faster.
 const MOST_THREADS: usize = 8;
@@ -36,12 +34,7 @@ unsafe impl Send for PinnedPages {}
 unsafe impl Sync for PinnedPages {}
 
 impl PinnedPages {
-    /// Allocates `bytes`. Kernels reach the memory if it is `mapped`. `registers` says whether the device supports registered memory.
-    ///
-    /// # Errors
-    ///
-    /// Those of `cudaHostAlloc`, which also allocates what the system cannot map and what CUDA does not register; a sticky error of
-    /// `cudaHostRegister`.
+    /// Allocates `bytes`, by `cudaHostAlloc` what the system cannot map or CUDA does not register. Kernels reach the memory if it is `mapped`.
     pub(crate) fn allocate(
         api: &Api,
         ordinal: u32,
@@ -62,7 +55,6 @@ impl PinnedPages {
                     if error.is_sticky() {
                         return Err(error);
                     }
-                    crate::telemetry::debug!(%error, "huge pages are not registered: cudaHostAlloc allocates");
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::context::device::Device;
 use crate::context::non_concurrent::NonConcurrentAccess;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::resource::kind::MemoryKind;
 use std::fmt;
 
@@ -51,9 +51,8 @@ pub enum Placement {
     Managed,
     /// Pinned host memory, mapped for the device (`cudaHostAlloc`): nothing migrates, and kernels use it over the link.
     Mapped,
-    /// Memory of the operating system ([`SystemMemory`](crate::resource::SystemMemory)), for devices with pageable memory access: no call of
-    /// CUDA allocates or frees it, and a page belongs where it is first touched. [`Auto`](Self::Auto) selects it only for data that exist, as
-    /// vectors and files: an allocation from a pool takes less time than new pages of the operating system.
+    /// Memory of the operating system ([`SystemMemory`](crate::resource::SystemMemory)), for devices with pageable memory access.
+    /// [`Auto`](Self::Auto) selects it only for data that exist, as vectors and files: an allocation from a pool takes less time than new pages.
     System,
 }
 
@@ -86,33 +85,25 @@ impl fmt::Display for Placed {
 /// an integrated device, whose kernels use the memory of the host in any case, larger ones as well. Measured by `um_bench --only round_trip`.
 const MAPPED_BYTES: usize = 64 << 20;
 
-/// The placement decision that a buffer stores.
+/// The decision, as a buffer stores it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chosen {
     pub(crate) pattern: AccessPattern,
     pub(crate) kind: MemoryKind,
-    why: Why,
-    /// The data of the caller that were copied, because the device cannot access them.
-    pub(crate) copy_of: Option<Origin>,
+    pub(crate) why: Why,
 }
 
-/// Data of the caller that can be a buffer without a copy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin {
-    Vector,
-    File,
-}
-
-/// The reason of a placement.
-#[derive(Clone, Copy, Debug)]
-enum Why {
+pub(crate) enum Why {
     /// Memory of a resource that the caller passed.
     Resource,
     Asked,
-    /// System memory, which is data of the caller.
-    Adopted(Origin),
     /// The rule of [`Placement::Auto`].
     Auto,
+    /// Data of the caller: a vector or a file.
+    Adopted(&'static str),
+    /// A copy of such data, which the device cannot access.
+    Copied(&'static str),
 }
 
 impl AccessPattern {
@@ -127,11 +118,6 @@ fn can_map(device: &Device) -> bool {
 }
 
 impl Chosen {
-    /// Decides for a buffer of `bytes` bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSupported`] if the requested memory is not available on the device.
     pub(crate) fn new(
         device: &Device,
         bytes: usize,
@@ -139,56 +125,34 @@ impl Chosen {
         pattern: AccessPattern,
     ) -> Result<Self> {
         let maps = || bytes <= MAPPED_BYTES || device.capabilities().integrated;
-        let (kind, why) = match placement {
-            Placement::Managed => (MemoryKind::Managed, Why::Asked),
-            Placement::Mapped if can_map(device) => (MemoryKind::Pinned, Why::Asked),
+        let kind = match placement {
+            Placement::Managed => MemoryKind::Managed,
             Placement::Mapped => {
-                let (ordinal, name) = (device.ordinal(), device.name());
-                return Err(Error::NotSupported {
-                    what: "mapped memory at the host's own address".to_owned(),
-                    needs: "a device that maps host memory, with unified addressing".to_owned(),
-                    have: format!("device {ordinal} ({name}), which cannot"),
-                });
+                let needs = "a device that maps host memory, with unified addressing";
+                let what = || "mapped memory at the host's own address".to_owned();
+                device
+                    .state()
+                    .check_attribute(can_map(device), needs, what)?;
+                MemoryKind::Pinned
             }
             Placement::System => {
                 device.state().check_pageable_access("system memory")?;
-                (MemoryKind::System, Why::Asked)
+                MemoryKind::System
             }
             Placement::Auto => {
                 let prefers_mapped =
                     pattern.is_single_use() && maps() || device.managed_memory_obstacle().is_some();
                 match prefers_mapped && can_map(device) {
-                    true => (MemoryKind::Pinned, Why::Auto),
-                    false => (MemoryKind::Managed, Why::Auto),
+                    true => MemoryKind::Pinned,
+                    false => MemoryKind::Managed,
                 }
             }
         };
-        Ok(Self {
-            pattern,
-            kind,
-            why,
-            copy_of: None,
-        })
-    }
-
-    /// The decision for a buffer in memory of a resource.
-    pub(crate) fn of_a_resource(kind: MemoryKind) -> Self {
-        Self {
-            pattern: AccessPattern::General,
-            kind,
-            why: Why::Resource,
-            copy_of: None,
-        }
-    }
-
-    /// The decision for data of the caller.
-    pub(crate) fn adopted(pattern: AccessPattern, origin: Origin) -> Self {
-        Self {
-            pattern,
-            kind: MemoryKind::System,
-            why: Why::Adopted(origin),
-            copy_of: None,
-        }
+        let why = match placement {
+            Placement::Auto => Why::Auto,
+            _ => Why::Asked,
+        };
+        Ok(Self { pattern, kind, why })
     }
 
     /// The decision for further memory like that of a buffer, which is not the caller's data.
@@ -196,9 +160,9 @@ impl Chosen {
         Self {
             why: match self.why {
                 Why::Adopted(_) => Why::Resource,
+                Why::Copied(_) => Why::Auto,
                 why => why,
             },
-            copy_of: None,
             ..self
         }
     }
@@ -218,12 +182,15 @@ impl Chosen {
 
     pub(crate) fn in_words(&self, device: &Device) -> Placed {
         let (advice, name) = (self.advice(device), device.name());
-        let mut reason = match self.why {
+        let reason = match self.why {
             Why::Resource => {
                 "of the pool, memory resource or other library that it comes from".into()
             }
             Why::Asked => "as asked for".into(),
-            Why::Adopted(origin) => format!("the caller's {origin} itself, without a copy"),
+            Why::Adopted(data) => format!("the caller's {data} itself, without a copy"),
+            Why::Copied(data) => {
+                format!("a copy of the caller's {data}, since {name} has no pageable memory access")
+            }
             Why::Auto if self.kind == MemoryKind::Pinned => {
                 match device.managed_memory_obstacle() {
                     Some(obstacle) => format!("since {obstacle}"),
@@ -242,11 +209,6 @@ impl Chosen {
                 None => format!("without advice: {name} has no concurrent managed access"),
             },
         };
-        if let Some(origin) = self.copy_of {
-            reason += &format!(
-                "; a copy of the caller's {origin}, since {name} has no pageable memory access"
-            );
-        }
         Placed {
             placement: match self.kind {
                 MemoryKind::Pinned => Placement::Mapped,
@@ -257,15 +219,6 @@ impl Chosen {
             advice,
             reason,
         }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Vector => "vector",
-            Self::File => "file",
-        })
     }
 }
 

@@ -53,9 +53,6 @@ pub struct PoolStats {
     pub live_buffers: usize,
     /// The number of slabs, each an allocation from CUDA.
     pub slabs: usize,
-    /// The largest block that the pool can allocate without a new slab, in bytes. Adjacent small blocks are counted separately, although
-    /// the pool coalesces them when it needs to.
-    pub largest_free_bytes: usize,
 }
 
 impl Default for PoolOptions {

@@ -5,13 +5,12 @@
 )]
 
 use crate::context::device::{Device, DeviceState};
-use crate::context::driver_state::ManagedBytes;
 use crate::context::reclaim::Which;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
-use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::kind::{MemoryKind, Oversubscription, check_room, counted};
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::owner::{Held, Owner, Traits};
 use crate::resource::pages::PinnedPages;
 use std::sync::Arc;
@@ -25,17 +24,14 @@ pub struct Separate<const KIND: u8> {
 
 /// Managed memory of a device, where it is first located: each buffer is a separate allocation (`cudaMallocManaged`). A device without managed
 /// memory refuses each allocation.
-#[doc(alias = "cudaMallocManaged")]
 #[doc(alias = "managed_memory_resource")]
 pub type ManagedMemory = Separate<{ MemoryKind::Managed as u8 }>;
 
 /// Memory of a device: each buffer is a separate allocation (`cudaMalloc`).
-#[doc(alias = "cudaMalloc")]
 pub type DeviceMemory = Separate<{ MemoryKind::Device as u8 }>;
 
 /// Page-locked host memory, which is mapped for the device if the device supports it. Each buffer is a separate allocation
 /// (`cudaHostAlloc`, and from 4 MiB on `cudaHostRegister` of huge pages, if the system has them).
-#[doc(alias = "cudaHostAlloc")]
 pub type PinnedMemory = Separate<{ MemoryKind::Pinned as u8 }>;
 
 impl<const KIND: u8> Separate<KIND> {
@@ -47,28 +43,18 @@ impl<const KIND: u8> Separate<KIND> {
         Self::with(device, kind, Oversubscription::default())
     }
 
+    /// Sets if managed memory may exceed the memory of the device, and device memory the free memory of an integrated device, which is the host's:
+    /// full of device memory, the machine no longer responds. The default is [`Oversubscription::Refused`].
+    #[must_use]
+    pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
+        Self::with(&self.device, self.owner.traits.kind, oversubscription)
+    }
+
     fn with(device: &Device, kind: MemoryKind, oversubscription: Oversubscription) -> Self {
         Self {
             device: device.clone(),
             owner: Arc::new(Cuda::new(device.state(), kind, oversubscription)),
         }
-    }
-}
-
-impl ManagedMemory {
-    /// Sets if the memory may exceed the memory of the device. The default is [`Oversubscription::Refused`].
-    #[must_use]
-    pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
-        Self::with(&self.device, MemoryKind::Managed, oversubscription)
-    }
-}
-
-impl DeviceMemory {
-    /// Sets if the memory may exceed the free memory of an integrated device, which is the host's: full of device memory, the machine no longer
-    /// responds. The default is [`Oversubscription::Refused`]. Of other devices, `cudaMalloc` gives only what is free.
-    #[must_use]
-    pub fn oversubscription(self, oversubscription: Oversubscription) -> Self {
-        Self::with(&self.device, MemoryKind::Device, oversubscription)
     }
 }
 
@@ -80,9 +66,7 @@ impl<const KIND: u8> MemoryResource for Separate<KIND> {
     fn kind(&self) -> MemoryKind {
         self.owner.traits.kind
     }
-}
 
-impl<const KIND: u8> Allocate for Separate<KIND> {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         self.owner.allocate(&self.device, bytes)
     }
@@ -155,17 +139,15 @@ impl Cuda {
         let is_checked = is_refused && (is_managed || can.integrated);
         let info = is_checked.then(|| device.memory_info()).transpose()?;
         let total = info.map(|info| info.total_bytes);
-        let reserved = is_managed.then(|| reserve(device, bytes, total));
-        let reserved = reserved.transpose()?;
-        if let Some(info) = info {
-            check_room((kind, ordinal), bytes, info)?;
-        }
-        let pointer = match is_managed {
-            true => api.malloc_managed(ordinal, bytes)?,
-            false => api.malloc(ordinal, bytes)?,
-        };
-        // The bytes occupy the device until a free succeeds.
-        reserved.into_iter().for_each(ManagedBytes::keep);
+        let pointer = counted(kind, device, (bytes, total), || {
+            if let Some(info) = info {
+                check_room((kind, ordinal), bytes, info)?;
+            }
+            match is_managed {
+                true => api.malloc_managed(ordinal, bytes),
+                false => api.malloc(ordinal, bytes),
+            }
+        })?;
         let owner = Arc::clone(self) as Arc<dyn Owner>;
         Ok(Allocation::new(owner, Address::shared(pointer), bytes))
     }
@@ -183,7 +165,7 @@ pub(crate) fn allocate_alone(
     let mut outcome = allocate();
     if matches!(outcome, Err(Error::OutOfMemory { .. })) {
         let trimmed = device.trim_pools();
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         // Memory that was released between the refusal and the wait counts, too.
         if trimmed > 0 || reclaim.released() != released {
             outcome = allocate();

@@ -4,6 +4,9 @@
     reason = "passes memory that CUDA did not allocate to CUDA"
 )]
 
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests;
+
 use crate::context::device::Device;
 use crate::driver::host_memory;
 use crate::driver::location::Location;
@@ -11,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::{Allocate, MemoryResource};
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pages;
 use crate::resource::separate::allocate_alone;
 use cuda_um_sys::cudaMemoryAdvise;
@@ -20,7 +23,7 @@ use std::ptr::NonNull;
 
 /// Memory of the operating system, for devices with pageable memory access
 /// ([`Capabilities::pageable_memory_access`](crate::Capabilities::pageable_memory_access)): kernels use it at the host's address. It is zeroed,
-/// and a page belongs where it is first touched. No call of CUDA allocates or frees it.
+/// and a page belongs where it is first touched.
 ///
 /// ```
 /// # let sim = cuda_um_sim::Sim::builder().gpu(cuda_um_sim::Gpu::Gh200).build().unwrap();
@@ -35,9 +38,7 @@ use std::ptr::NonNull;
 /// ```
 ///
 /// Allocations of 64 KiB and more have pages of their own; from 2 MiB on they are aligned to 2 MiB, and the system is asked for huge pages.
-/// Smaller ones come from the heap of the process, aligned to 256 bytes. Each allocation is separate: there are no pools of system memory.
-///
-/// The memory is freed after all tracked work, as any other. Advice that was given for a buffer is undone before that.
+/// Smaller ones come from the heap of the process, aligned to 256 bytes. There are no pools of system memory.
 #[derive(Clone, Debug)]
 #[doc(alias = "system_memory_resource")]
 #[doc(alias = "sam_headroom_memory_resource")]
@@ -55,12 +56,9 @@ impl SystemMemory {
         }
     }
 
-    /// Sets how many bytes of the device's memory stay free for others. Without it, system memory that the device uses can fill the device, and
-    /// `cudaMalloc` fails.
-    ///
-    /// Each allocation queries the free memory of the device. The part that leaves the headroom free prefers the device, the rest the host
-    /// (`cudaMemAdvise`, `SetPreferredLocation`): kernels use it over the link. A headroom beyond the memory of the device leaves all memory on
-    /// the host. Memory that exists is not moved when the free memory changes.
+    /// Sets how many bytes of the device's memory stay free for others: otherwise system memory that the device uses can fill the device, and
+    /// `cudaMalloc` fails. Of each allocation, the part that leaves the headroom free prefers the device, the rest the host (`cudaMemAdvise`,
+    /// `SetPreferredLocation`), where kernels use it over the link. Memory that exists is not moved.
     #[must_use]
     pub fn headroom_bytes(mut self, bytes: usize) -> Self {
         self.headroom_bytes = Some(bytes);
@@ -117,9 +115,7 @@ impl MemoryResource for SystemMemory {
     fn kind(&self) -> MemoryKind {
         MemoryKind::System
     }
-}
 
-impl Allocate for SystemMemory {
     fn allocate(&self, bytes: usize) -> Result<Allocation> {
         allocate(&self.device, self.headroom_bytes, bytes)
     }
@@ -154,31 +150,4 @@ fn zeros(bytes: usize, own_pages: bool) -> Result<(NonNull<u8>, Box<dyn Any + Se
     }
     let (start, mapping) = pages::map(bytes).map_err(|_| refused())?;
     Ok((start, Box::new(mapping)))
-}
-
-#[cfg(all(test, not(cuda_um_loom)))]
-mod tests {
-    use super::*;
-
-    /// Also under Miri: the memory is valid for all of its bytes, aligned and zero, and is freed by what holds it.
-    #[test]
-    fn memory_has_zeros_that_can_be_written() {
-        for (bytes, own_pages, align) in [
-            (1, false, 256),
-            (1000, false, 256),
-            (1000, true, 4096),
-            (OWN_PAGES_FROM, false, 4096),
-            ((2 << 20) + 1, false, 2 << 20),
-        ] {
-            let (start, held) = zeros(bytes, own_pages).unwrap();
-            assert!(start.addr().get().is_multiple_of(align), "{bytes}");
-            // SAFETY: the memory is valid for its bytes, initialised, and used by nothing else.
-            let memory = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
-            assert_eq!((memory[0], memory[bytes - 1]), (0, 0));
-            (memory[0], memory[bytes - 1]) = (1, 2);
-            drop(held);
-        }
-        let too_large = zeros(usize::MAX / 2, false).err();
-        assert!(too_large.is_some_and(|error| error.is_out_of_memory()));
-    }
 }

@@ -1,9 +1,6 @@
 //! The memory of a unified buffer: chosen by its pattern and its size, or requested directly.
 
-use cuda_um::{
-    AccessPattern, Advice, Location, Placement, UnifiedBuffer, UnifiedOptions,
-    managed::PrefetchBatch,
-};
+use cuda_um::{AccessPattern, Advice, Location, Placement, UnifiedBuffer, UnifiedOptions};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{calls, simulated, unpooled};
 
@@ -60,20 +57,6 @@ fn the_pattern_decides_and_says_why() {
         placed.reason.contains("no concurrent managed access"),
         "{placed}"
     );
-}
-
-#[test]
-fn nothing_of_mapped_memory_migrates() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let options = UnifiedOptions::default().placement(Placement::Mapped);
-    let mapped = UnifiedBuffer::<u32>::zeroed_with(&device, 1000, options).unwrap();
-    let managed = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    sim.clear_trace();
-    mapped.prefetch_on(&device, &stream).unwrap();
-    assert_eq!(calls(&sim, "cudaMemPrefetchAsync"), 0);
-    let batch = PrefetchBatch::from_iter([&mapped, &managed]);
-    assert_eq!(batch.prefetch_on(Location::Host, &stream).unwrap().calls, 1);
-    assert_eq!(mapped.residency().unwrap(), Some(Location::Host));
 }
 
 #[test]

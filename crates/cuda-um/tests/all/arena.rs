@@ -1,11 +1,10 @@
 //! Arenas: one allocation, places of the caller's choice, and the order of the work of successive buffers in one place.
 
-use cuda_um::sys::cudaError;
 use cuda_um::{PinnedBuffer, resource::DeviceArena};
-use cuda_um_sim::{Fail, Gpu, Leak};
+use cuda_um_sim::{Gpu, Leak};
 use std::sync::mpsc::channel;
 
-use cuda_um_testkit::{calls, simulated};
+use cuda_um_testkit::{calls, fail_waits, simulated};
 
 const SLOT: usize = DeviceArena::SLOT_BYTES;
 
@@ -40,24 +39,7 @@ fn buffers_stay_apart_and_the_driver_is_asked_once() {
     assert_eq!(calls(&sim, "cudaMalloc"), before);
 }
 
-#[test]
-fn the_first_buffers_come_after_the_zeros() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let ones = PinnedBuffer::from_slice(&device, &vec![1u8; SLOT]).unwrap();
-    for order in 0..20 {
-        device.synchronize().unwrap();
-        let held = sim.hold(order);
-        let arena = DeviceArena::new(&device, 2 * SLOT).unwrap();
-        let mut first = arena.place::<u8>(1, SLOT).unwrap();
-        stream.copy(&ones, &mut first).unwrap();
-        drop(held);
-        device.synchronize().unwrap();
-        let found = first.to_vec().unwrap();
-        assert!(found.iter().all(|&byte| byte == 1), "{}", found[0]);
-    }
-}
-
-/// In every order of the streams. Neither the drop nor the next buffer waits on the host.
+/// In every order of the streams, and the first buffer after the zeros. Neither the drop nor the next buffer waits on the host.
 #[test]
 fn the_next_buffer_comes_after_the_last() {
     let (sim, device, stream) = simulated(Gpu::H200);
@@ -65,11 +47,11 @@ fn the_next_buffer_comes_after_the_last() {
         device.create_stream().unwrap(),
         device.create_stream().unwrap(),
     );
-    let arena = DeviceArena::new(&device, 4 * SLOT).unwrap();
     let ones = PinnedBuffer::from_slice(&device, &vec![1u8; 2 * SLOT]).unwrap();
     for order in 0..20 {
         device.synchronize().unwrap();
         let held = sim.hold(order);
+        let arena = DeviceArena::new(&device, 4 * SLOT).unwrap();
         let mut first = arena.place::<u8>(0, SLOT).unwrap();
         let mut second = arena.place::<u8>(1, SLOT).unwrap();
         first.fill_on(5, &stream).unwrap();
@@ -116,15 +98,7 @@ fn a_lost_slot_is_never_used_again() {
     device.synchronize().unwrap();
     let held = sim.hold(0);
     buffer.fill_on(5, &stream).unwrap();
-    for call in [
-        "cudaEventQuery",
-        "cudaEventSynchronize",
-        "cudaStreamSynchronize",
-        "cudaDeviceSynchronize",
-    ] {
-        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
-        sim.fail(fail.from_then_on());
-    }
+    fail_waits(&sim);
     buffer.close().unwrap_err();
     sim.clear_failures();
     drop(held);

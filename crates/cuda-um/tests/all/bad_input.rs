@@ -3,7 +3,6 @@
 //! These tests run only on the simulator, because some cases would oversubscribe a GPU.
 
 mod allocate;
-mod environment;
 mod foreign;
 mod imports;
 mod length;
@@ -11,6 +10,5 @@ mod location;
 mod module;
 mod pool;
 mod range;
-mod settings;
 mod view;
 mod world;

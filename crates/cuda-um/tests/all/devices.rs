@@ -69,16 +69,6 @@ fn enabled(sim: &Sim) -> usize {
 }
 
 #[test]
-fn a_pair_is_enabled_once_for_each_driver() {
-    let (sim, devices, _) = machine(3, Topology::NvLink);
-    devices.enable_peer_access().unwrap();
-    assert_eq!(enabled(&sim), 6);
-    let again = Devices::all(&open(&sim)).unwrap();
-    again.enable_peer_access().unwrap();
-    assert_eq!(enabled(&sim), 6);
-}
-
-#[test]
 #[allow(unsafe_code, reason = "calls CUDA as another library does")]
 fn a_pair_that_other_code_enabled_is_no_error() {
     let (sim, devices, streams) = machine(2, Topology::NvLink);
@@ -117,19 +107,17 @@ fn a_graph_keeps_memory_of_another_device() {
 }
 
 #[test]
-fn a_call_that_failed_is_made_again() {
+fn a_pair_is_enabled_once_for_each_driver_and_again_after_a_failure() {
     let (sim, devices, _) = machine(3, Topology::NvLink);
     let failure = Fail::call("cudaDeviceEnablePeerAccess").nth(4);
     sim.fail(failure.with(cudaError::cudaErrorTooManyPeers));
-    let enabled_now = devices.enable_peer_access();
-    fails!(
-        enabled_now,
-        Error::Call { .. },
-        "device 1 and the memory of device 2"
-    );
+    let says = "device 1 and the memory of device 2";
+    fails!(devices.enable_peer_access(), Error::Call { .. }, says);
     assert_eq!(enabled(&sim), 4);
-    devices.enable_peer_access().unwrap();
-    assert_eq!(enabled(&sim), 7, "three pairs were there");
+    for again in [devices, Devices::all(&open(&sim)).unwrap()] {
+        again.enable_peer_access().unwrap();
+        assert_eq!(enabled(&sim), 7, "three pairs were there, and then all");
+    }
 }
 
 /// A device is lost while every device works: the error names it, and the shards of the others have their contents.

@@ -4,47 +4,18 @@ mod borrowed;
 mod memory;
 
 use cuda_um::{
-    Device, DeviceBuffer, Error, ErrorKind, Location, MemoryKind, Oversubscription, PinnedBuffer,
-    Placement, Pool, PoolOptions, RegisteredBuffer, Result, UnifiedBuffer, UnifiedOptions,
+    Device, DeviceBuffer, Error, ErrorKind, MemoryKind, Oversubscription, PinnedBuffer, Placement,
+    Pool, PoolOptions, RegisteredBuffer, Result, UnifiedBuffer, UnifiedOptions,
     buffer::TransferOptions,
     resource::{DeviceMemory, DriverPool, ManagedMemory, MemoryResource},
 };
 use cuda_um_sim::{Builder, CudaVersion, Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{
-    Add, Checked, any_buffer, calls, fails, simulated, simulated_with, unpooled, without_pools,
+    Checked, any_buffer, calls, fails, simulated, simulated_with, unpooled, without_pools,
 };
 
 const MIB: usize = 1 << 20;
-
-/// Makes the next call of a function fail; a prefetch also under the name that it had from 12.2 to 12.9.
-fn fail(sim: &Sim, call: &str) {
-    let names = match call {
-        "cudaMemPrefetchAsync" => &[call, "cudaMemPrefetchAsync_v2"][..],
-        _ => &[call],
-    };
-    for name in names {
-        sim.fail(Fail::call(name).with(cudaError::cudaErrorInvalidValue));
-    }
-}
-
-#[test]
-fn an_error_names_call_subject_and_code_and_is_cleared() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let buffer = UnifiedBuffer::<u8>::zeroed(&device, 5000).unwrap();
-    buffer.prefetch_on(Location::Host, &stream).unwrap();
-    fail(&sim, "cudaMemPrefetchAsync");
-    let error = buffer.prefetch_on(&device, &stream).unwrap_err();
-    let text = "cudaMemPrefetchAsync: 5000 bytes to device 0: cudaErrorInvalidValue (1): ";
-    assert!(error.to_string().starts_with(text), "{error}");
-    assert_eq!((error.kind(), error.is_sticky()), (ErrorKind::Call, false));
-    let table = sim.table();
-    // SAFETY: the function takes no arguments.
-    #[allow(unsafe_code, reason = "reads the thread's last error")]
-    let last = unsafe { (table.cudaPeekAtLastError)() };
-    assert_eq!(last, cudaError::cudaSuccess, "the last error is cleared");
-    buffer.prefetch_on(&device, &stream).unwrap();
-}
 
 /// If the library takes an error as the end of all work, the simulator must also end all work, because the library then frees
 /// memory.

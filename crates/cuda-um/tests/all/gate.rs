@@ -3,8 +3,8 @@
 mod waiting;
 
 use cuda_um::{
-    Advice, DeviceBuffer, Error, Location, NonConcurrentAccess, PinnedBuffer, Placement,
-    UnifiedBuffer, UnifiedOptions, constant,
+    DeviceBuffer, Error, NonConcurrentAccess, PinnedBuffer, Placement, UnifiedBuffer,
+    UnifiedOptions, constant,
 };
 use cuda_um_sim::{Fail, Gpu, Sim};
 use cuda_um_testkit::watchdog::watch;
@@ -71,24 +71,6 @@ fn every_runtime_over_the_driver_shares_the_gate() {
     fails!(refused, Error::Busy { .. });
     drop(guard);
     add.run(&stream, &mut foreign, 100, 1);
-}
-
-#[test]
-fn there_is_no_prefetch_and_says_why() {
-    let (_sim, device, stream) = simulated(Gpu::NoConcurrentAccess);
-    let buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
-    for outcome in [
-        buffer.prefetch_on(&device, &stream),
-        buffer.prefetch_on(Location::Host, &stream),
-        buffer.advise(Advice::SetPreferredLocation(Location::from(&device))),
-    ] {
-        let refused = outcome.unwrap().require();
-        fails!(
-            refused,
-            Error::NotSupported { .. },
-            "concurrentManagedAccess"
-        );
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use cuda_um::{
 use cuda_um_sim::{Fail, Gpu, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{Add, Told, calls, fails, simulated, simulated_with, unpooled};
+use cuda_um_testkit::{Add, Told, calls, fail_waits, fails, simulated, simulated_with, unpooled};
 use std::time::{Duration, Instant};
 
 /// claim 21: No drop would free it, because the device is never idle.
@@ -87,15 +87,7 @@ fn memory_whose_work_nobody_can_wait_for_is_leaked() {
     device.synchronize().unwrap();
     let held = sim.hold(0);
     buffer.fill_on(3, &stream).unwrap();
-    for call in [
-        "cudaEventQuery",
-        "cudaEventSynchronize",
-        "cudaStreamSynchronize",
-        "cudaDeviceSynchronize",
-    ] {
-        let fail = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
-        sim.fail(fail.from_then_on());
-    }
+    fail_waits(&sim);
     drop(buffer);
     fails!(device.runtime().reclaim(), Error::Call { .. });
     assert!(!held.is_over(), "the device still uses it");

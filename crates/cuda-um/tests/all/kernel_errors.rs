@@ -1,101 +1,109 @@
 //! What is wrong with a kernel or its arguments is an error before the launch, or the text of the kernel's failure.
 
-mod findings;
-
-use cuda_um::{
-    Device, DeviceBuffer, Error, ErrorKind, Kernel, LaunchConfig, Module, Result, Stream,
-    kernel::{Arguments, ByValue},
-};
-use cuda_um_sim::CudaVersion;
-use cuda_um_testkit::{device, fails, simulated_with};
-
-/// A kernel with one parameter of each common size, and its module.
-const SIZES: &str = ".version 6.4
-.target sm_50
-.address_size 64
-.visible .entry sizes(.param .u64 data, .param .u32 count, .param .u8 flag, .param .align 8 .b8 shape[32])
-{
-    ret;
-}
-.visible .entry nothing()
-{
-    ret;
-}
-";
-
-fn load(device: &Device, name: &str) -> Kernel {
-    let module = Module::load(device, SIZES).unwrap();
-    module.kernel(name).unwrap()
-}
-
-/// Launches a kernel that touches no memory, or whose arguments are refused.
-fn launch(
-    kernel: &Kernel,
-    stream: &Stream,
-    arguments: impl cuda_um::kernel::KernelArgs,
-) -> Result<()> {
-    // SAFETY: see above.
-    #[allow(unsafe_code, reason = "launches kernels that touch no memory")]
-    unsafe {
-        kernel.launch(stream, LaunchConfig::linear(1, 1), arguments)
-    }
-}
-
-fn refused(outcome: Result<()>, text: &str) {
-    let error = outcome.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error.to_string(), text);
-}
-
-const OF_OTHER_SIZE: &str = "kernel sizes: parameter 1 has 4 bytes, and its argument has 8: pass a value of the parameter's type";
-
-fn arguments_are_checked(device: &Device, stream: &Stream) {
-    let kernel = load(device, "sizes");
-    let data = DeviceBuffer::<u8>::zeroed(device, 8).unwrap();
-    launch(&kernel, stream, (&data, 1u32, true, [1u64, 2, 3, 4])).unwrap();
-    launch(&kernel, stream, (0u64, 1f32, 1i8, ByValue([1u8; 32]))).unwrap();
-    let of_size = launch(&kernel, stream, (&data, 1u64, true, [0u64; 4]));
-    refused(of_size, OF_OTHER_SIZE);
-    let mut list = Arguments::new();
-    list.push(1u32);
-    for (outcome, found) in [
-        (
-            launch(&kernel, stream, (&data, 1u32, true)),
-            "3 arguments (bytes: [8, 4, 1])",
-        ),
-        (
-            launch(&kernel, stream, (&data, 1u32, true, [0u64; 4], 5u32)),
-            "5 arguments (bytes: [8, 4, 1, 32, 4])",
-        ),
-        (launch(&kernel, stream, list), "1 arguments (bytes: [4])"),
-    ] {
-        let expected = "kernel sizes has 4 parameters (bytes: [8, 4, 1, 32]), and ";
-        refused(
-            outcome,
-            &format!("{expected}{found} were given: pass one for each parameter"),
-        );
-    }
-    let nothing = load(device, "nothing");
-    launch(&nothing, stream, ()).unwrap();
-    launch(&nothing, stream, Arguments::new()).unwrap();
-    let one = launch(&nothing, stream, (1u32,));
-    fails!(one, Error::ArgumentCount { kernel, .. } if kernel == "nothing");
-    stream.synchronize().unwrap();
-}
+use cuda_um::kernel::Arguments;
+use cuda_um::{Device, DeviceBuffer, Error, Module, Stream, UnifiedBuffer};
+use cuda_um_sim::{CudaVersion, Gpu, Misuse};
+use cuda_um_testkit::{ADD_PTX, Add, device, fails, simulated, simulated_with};
 
 #[test]
 fn arguments_are_checked_against_the_parameters_from_cuda_12_4_on() {
     let check = |device: &Device, stream: &Stream| {
-        let version = device.runtime().version();
-        if (version.major, version.minor) >= (12, 4) {
-            return arguments_are_checked(device, stream);
+        let (add, version) = (Add::load(device), device.runtime().version());
+        let mut data = DeviceBuffer::<u32>::zeroed(device, 100).unwrap();
+        let launched = add.launch(stream, 100, (&mut data, 100u64, 1u32));
+        if (version.major, version.minor) < (12, 4) {
+            launched.unwrap();
+            return stream.synchronize().unwrap();
         }
-        let unchecked = (0u64, 0u64, 0u64, [0u64; 4]);
-        launch(&load(device, "sizes"), stream, unchecked).unwrap();
-        stream.synchronize().unwrap();
+        fails!(launched, Error::Arguments { ref kernel, .. } if kernel == "add");
+        let mut list = Arguments::new();
+        list.push(&mut data);
+        fails!(add.launch(stream, 100, list), Error::Arguments { .. });
+        for refused in [
+            add.launch(stream, 100, (&mut data, 100u32)),
+            add.launch(stream, 100, (&mut data, 100u32, 1u32, 1u32)),
+        ] {
+            fails!(refused, Error::Arguments { .. });
+        }
+        assert_eq!(data.to_vec().unwrap(), [0; 100]);
     };
     let (_sim, here, stream) = device();
     check(&here, &stream);
     let (_sim, older, stream) = simulated_with(|builder| builder.cuda(CudaVersion::V12_2));
     check(&older, &stream);
+}
+
+#[test]
+fn a_kernel_that_cannot_run_names_itself_and_the_instruction() {
+    let (_sim, device, _) = simulated(Gpu::H200);
+    let ptx = ADD_PTX.replacen("ret;", "tcgen05.wait::ld.sync.aligned;", 1);
+    let kernel = Module::load(&device, &ptx).unwrap().kernel("add");
+    let says = [
+        "kernel add: ",
+        "`add`: line 37: ",
+        "`tcgen05.wait::ld.sync.aligned;`",
+    ];
+    let text = fails!(kernel, Error::Call { .. }, says[0], says[1], says[2]);
+    assert!(
+        !text.contains("another device, driver or version"),
+        "{text}"
+    );
+}
+
+/// The text with which `add` fails, for so many elements of this argument.
+fn failure(
+    count: usize,
+    lend: impl FnOnce(&mut UnifiedBuffer<u32>, &dyn Fn(Arguments<'_>)),
+) -> Option<String> {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let (add, mut data) = (
+        Add::load(&device),
+        UnifiedBuffer::zeroed(&device, 1000).unwrap(),
+    );
+    lend(&mut data, &|mut arguments| {
+        arguments.push(count as u32);
+        arguments.push(1u32);
+        add.launch(&stream, count, arguments).unwrap();
+    });
+    let error = stream.synchronize().err()?;
+    sim.breaks("the kernel leaves its arguments");
+    sim.misuses(1, "the kernel leaves its arguments", |misuse| {
+        matches!(misuse, Misuse::KernelFault { .. })
+    });
+    assert!(error.is_sticky());
+    Some(error.to_string())
+}
+
+#[test]
+fn a_kernel_may_use_what_its_arguments_lend() {
+    let part = |count| {
+        failure(count, |data, launch| {
+            let mut arguments = Arguments::new();
+            arguments.push(data.view_mut(50..150).unwrap());
+            launch(arguments);
+        })
+    };
+    assert_eq!(part(100), None);
+    let read_only = failure(10, |data, launch| {
+        let mut arguments = Arguments::new();
+        arguments.push(&*data);
+        launch(arguments);
+    });
+    for (failure, says) in [
+        (
+            part(101),
+            "the address is 0 bytes after the end of the argument",
+        ),
+        (read_only, "a write through an argument that is read-only"),
+    ] {
+        let text = failure.expect("the kernel is at fault");
+        for part in [
+            "kernel `add`, line ",
+            says,
+            "(parameter 0)",
+            "the device is unusable",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
 }

@@ -4,7 +4,6 @@ mod default;
 mod driver;
 mod limits;
 mod order;
-mod pinned;
 mod reuse;
 mod unified;
 

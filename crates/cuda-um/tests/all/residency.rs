@@ -4,10 +4,10 @@ mod beside;
 mod driver;
 
 use cuda_um::{
-    Advice, Location, MemoryKind, Oversubscription, Pool, PoolOptions, Stream, UnifiedBuffer,
-    UnifiedOptions, constant, managed::PrefetchBatch,
+    Advice, Device, Location, MemoryKind, Oversubscription, Pool, PoolOptions, Stream,
+    UnifiedBuffer, UnifiedOptions, constant, managed::PrefetchBatch,
 };
-use cuda_um_sim::{Builder, CudaVersion, Gpu};
+use cuda_um_sim::{CudaVersion, Gpu};
 use cuda_um_testkit::call::Calls;
 use cuda_um_testkit::{Add, Checked, calls, simulated, simulated_with};
 
@@ -77,17 +77,22 @@ fn evicted() -> (Checked, Stream, [UnifiedBuffer<u32>; 2]) {
         buffer
     });
     stream.synchronize().unwrap();
-    sim.reset_counters();
     (sim, stream, buffers)
+}
+
+/// A prefetch moves something.
+fn is_made<T: 'static>(sim: &Checked, buffer: &UnifiedBuffer<T>, to: &Device, stream: &Stream) {
+    sim.reset_counters();
+    buffer.prefetch_on(to, stream).unwrap();
+    stream.synchronize().unwrap();
+    let moved = sim.counters().bytes_to_device;
+    assert!(moved > 0, "the prefetch was left out");
 }
 
 #[test]
 fn a_prefetch_of_evicted_memory_is_made() {
     let (sim, stream, [first, _second]) = evicted();
-    first.prefetch_on(&stream.device(), &stream).unwrap();
-    stream.synchronize().unwrap();
-    let moved = sim.counters().bytes_to_device;
-    assert!(moved > 0, "the prefetch was left out");
+    is_made(&sim, &first, &stream.device(), &stream);
 }
 
 /// From a device on which it was not allocated.
@@ -102,11 +107,7 @@ fn a_prefetch_of_memory_that_another_device_evicted_is_made() {
     let options = UnifiedOptions::default().oversubscription(Oversubscription::Allowed);
     let _second = UnifiedBuffer::<u8>::zeroed_with(&there, 40 * MIB, options).unwrap();
     there.synchronize().unwrap();
-    sim.reset_counters();
-    first.prefetch_on(&there, &stream).unwrap();
-    stream.synchronize().unwrap();
-    let moved = sim.counters().bytes_to_device;
-    assert!(moved > 0, "the prefetch was left out");
+    is_made(&sim, &first, &there, &stream);
 }
 
 #[test]
@@ -131,21 +132,16 @@ fn a_launch_of_a_graph_brings_evicted_memory() {
 /// By memory of another library, which the program allowed nothing.
 #[test]
 fn a_prefetch_of_memory_that_another_library_evicted_is_made() {
-    let sized = |builder: Builder| {
+    let (sim, device, stream) = simulated_with(|builder| {
         builder
             .total_memory_bytes(64 << 20)
             .cuda(CudaVersion::V13_0)
-    };
-    let (sim, device, stream) = simulated_with(sized);
+    });
     let first = UnifiedBuffer::<u8>::zeroed(&device, 40 * MIB).unwrap();
     device.synchronize().unwrap();
     let theirs = sim.table().malloc_managed(40 * MIB, 1).unwrap();
     sim.table().memset(theirs, 1, 40 * MIB).unwrap();
     device.synchronize().unwrap();
-    sim.reset_counters();
-    first.prefetch_on(&device, &stream).unwrap();
-    stream.synchronize().unwrap();
-    let moved = sim.counters().bytes_to_device;
+    is_made(&sim, &first, &device, &stream);
     sim.table().free(theirs).unwrap();
-    assert!(moved > 0, "the prefetch was left out");
 }

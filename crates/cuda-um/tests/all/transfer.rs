@@ -159,7 +159,16 @@ fn every_element_arrives_whatever_the_way() {
         Gpu::Maxwell,
         Gpu::NoConcurrentAccess,
     ]) {
-        for options in [small(2), small(3).ring_bytes(4096), small(2).ring_bytes(0)] {
+        // `TransferOptions` accepts any number: the extreme values mean "as many as useful" and "off".
+        let most = TransferOptions::default().threads(usize::MAX);
+        for options in [
+            small(2),
+            small(3).ring_bytes(4096),
+            small(2).ring_bytes(0),
+            most.ring_bytes(1),
+            most.ring_bytes(usize::MAX),
+            most.threads(0),
+        ] {
             every_way(&device, options, &[10, 1366, 20_000]);
         }
     }

@@ -134,4 +134,46 @@ fn view_outlives_buffer(device: Device) -> Result<usize> {
     Ok(view.len())
 }
 
+/// One buffer, read and written by one launch.
+fn read_and_write_argument(
+    kernel: Kernel,
+    stream: Stream,
+    mut buffer: UnifiedBuffer<u32>,
+) -> Result<()> {
+    unsafe { kernel.launch(&stream, LaunchConfig::linear(1, 1), (&buffer, &mut buffer)) }
+}
+
+/// A slice of the host, kept across a fill.
+fn guard_across_fill(stream: Stream, mut buffer: UnifiedBuffer<u32>) -> Result<u32> {
+    let view = buffer.host()?;
+    buffer.fill_on(7, &stream)?;
+    Ok(view[0])
+}
+
+/// A slice of memory that was dropped.
+fn guard_outlives_buffer(device: Device) -> Result<u32> {
+    let view = {
+        let buffer = UnifiedBuffer::<u32>::zeroed(&device, 1)?;
+        let guard = buffer.host()?;
+        guard
+    };
+    Ok(view[0])
+}
+
+/// The slice of a guard, kept after the guard is dropped.
+fn slice_outlives_guard(buffer: UnifiedBuffer<u32>) -> Result<u32> {
+    let slice: &[u32] = {
+        let guard = buffer.host()?;
+        &guard[..]
+    };
+    Ok(slice[0])
+}
+
+/// Two views of one buffer, both to be written.
+fn two_mutable_views(mut buffer: UnifiedBuffer<u32>) -> Result<usize> {
+    let first = buffer.view_mut(..1)?;
+    let second = buffer.view_mut(..1)?;
+    Ok(first.len() + second.len())
+}
+
 fn main() {}

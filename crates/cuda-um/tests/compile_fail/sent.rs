@@ -1,9 +1,14 @@
 //! claims 1 and 2: guards and arguments on another thread.
 
-use cuda_um::{HostMut, Result, UnifiedBuffer, ViewMut, buffer::HostOwned, kernel::Arguments};
+use cuda_um::{HostMut, HostRef, Result, UnifiedBuffer, ViewMut, buffer::HostOwned, kernel::Arguments};
 use std::sync::Arc;
 
 fn send(_: impl Send) {}
+
+/// A guard on another thread.
+fn guard_sent(guard: HostRef<'static, u32>) {
+    send(guard);
+}
 
 /// A mutable guard on another thread.
 fn guard_mut_sent(guard: HostMut<'static, u32>) {

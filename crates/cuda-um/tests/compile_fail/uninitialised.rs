@@ -15,6 +15,11 @@ fn cast_of_uninit(view: View<'_, MaybeUninit<u32>>) -> Result<View<'_, u32>> {
     view.cast()
 }
 
+/// A kernel could write 2.
+fn element_bool() {
+    cuda_um::UnifiedBuffer::<bool>::zeroed;
+}
+
 /// A kernel could write a value that is not a character.
 fn element_char() {
     cuda_um::UnifiedBuffer::<char>::zeroed;

@@ -5,7 +5,6 @@
 
 mod stopped;
 
-use cuda_um::sys::cudaError;
 use cuda_um::{
     Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess, PinnedBuffer, Pool,
     PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
@@ -14,9 +13,11 @@ use cuda_um::{
     process_end::{self, Calls},
     resource::{DriverPool, MemoryResource},
 };
-use cuda_um_sim::{Fail, Gpu, Sim};
+use cuda_um_sim::{Gpu, Sim};
 use cuda_um_testkit::child::in_child;
-use cuda_um_testkit::{Add, Told, again, is_child, on, on_gpu, unwatched, without_pools};
+use cuda_um_testkit::{
+    Add, Told, again, fail_waits, is_child, on, on_gpu, unwatched, without_pools,
+};
 use std::future::Future;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -30,13 +31,16 @@ use std::time::{Duration, Instant};
 const HANGS: Duration = Duration::from_secs(60);
 
 /// In the test: starts the child and waits for it. In the child: runs `body`, which ends the process with code 42.
-fn ends_well(name: &str, body: fn()) {
-    let (status, _) = child(name, body);
+fn ends_well(body: impl Fn()) {
+    let (status, _) = child(body);
     assert_eq!(status.code(), Some(42), "{status}");
 }
 
-/// In the child: runs `body`, which ends the process. In the test: returns the exit status and the output of the child.
-fn child(name: &str, body: fn()) -> (ExitStatus, String) {
+/// In the child: runs `body`, a closure of the test, which ends the process. In the test: returns the exit status and the output of the child.
+fn child<F: Fn()>(body: F) -> (ExitStatus, String) {
+    // `exit::stopped::the_test::{{closure}}`
+    let name = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
+    let (_, name) = name.split_once("::").expect("the test is in a crate");
     if is_child() {
         body();
         panic!("the child did not end");
@@ -117,43 +121,31 @@ fn all(device: &Device, stream: &Stream) -> All {
     }
 }
 
-#[test]
-fn with_buffers_in_a_static() {
-    static KEPT: OnceLock<(All, Stream, Device)> = OnceLock::new();
-    ends_well("with_buffers_in_a_static", || {
-        let (device, stream) = device();
-        assert!(KEPT.set((all(&device, &stream), stream, device)).is_ok());
-        std::process::exit(42);
-    });
-}
-
 /// claim 16
 #[test]
-fn with_leaked_buffers() {
-    ends_well("with_leaked_buffers", || {
+fn with_buffers_in_a_static_in_a_thread_local_and_leaked() {
+    type Kept = OnceLock<(All, Stream, Device)>;
+    static KEPT: Kept = OnceLock::new();
+    thread_local!(static KEPT_HERE: Kept = const { OnceLock::new() });
+    fn made() -> (All, Stream, Device) {
         let (device, stream) = device();
-        std::mem::forget((all(&device, &stream), stream, device));
-        std::process::exit(42);
-    });
-}
-
-#[test]
-fn with_buffers_in_a_thread_local() {
-    thread_local!(static KEPT: std::cell::OnceCell<(All, Stream, Device)> = const { std::cell::OnceCell::new() });
-    ends_well("with_buffers_in_a_thread_local", || {
+        (all(&device, &stream), stream, device)
+    }
+    ends_well(|| {
         // Dropped while its thread ends.
         let thread = std::thread::spawn(|| {
-            let (device, stream) = device();
-            KEPT.with(|kept| assert!(kept.set((all(&device, &stream), stream, device)).is_ok()));
+            KEPT_HERE.with(|kept| assert!(kept.set(made()).is_ok()));
         });
         thread.join().unwrap();
+        assert!(KEPT.set(made()).is_ok());
+        std::mem::forget(made());
         std::process::exit(42);
     });
 }
 
 #[test]
 fn with_threads_that_drop_what_is_in_use() {
-    ends_well("with_threads_that_drop_what_is_in_use", || {
+    ends_well(|| {
         let (device, stream) = device();
         let kept = all(&device, &stream);
         let (started, at_work) = std::sync::mpsc::channel();
@@ -213,30 +205,27 @@ fn an_exit_handler_does_not_wait_for_the_capture_of_a_stopped_thread() {
     extern "C" fn wait() {
         let _refused = DEVICE.get().map(Device::synchronize);
     }
-    ends_well(
-        "an_exit_handler_does_not_wait_for_the_capture_of_a_stopped_thread",
-        || {
-            at_exit(wait);
-            let (device, stream) = device();
-            DEVICE.get_or_init(|| device);
-            let (begins, begun) = channel();
-            std::thread::spawn(move || {
-                stream.capture(|_| {
-                    begins.send(()).unwrap();
-                    loop {
-                        std::thread::sleep(HANGS);
-                    }
-                })
-            });
-            begun.recv().unwrap();
-            std::process::exit(42);
-        },
-    );
+    ends_well(|| {
+        at_exit(wait);
+        let (device, stream) = device();
+        DEVICE.get_or_init(|| device);
+        let (begins, begun) = channel();
+        std::thread::spawn(move || {
+            stream.capture(|_| {
+                begins.send(()).unwrap();
+                loop {
+                    std::thread::sleep(HANGS);
+                }
+            })
+        });
+        begun.recv().unwrap();
+        std::process::exit(42);
+    });
 }
 
 #[test]
 fn the_first_query_of_devices_is_enough() {
-    ends_well("the_first_query_of_devices_is_enough", || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let runtime = unwatched().1;
         runtime.device_count().unwrap();
@@ -251,8 +240,7 @@ fn the_library_ends_before_a_handler_of_the_first_context() {
     extern "C" fn end_of_the_context() {
         assert!(process_end::is_ending());
     }
-    let name = "the_library_ends_before_a_handler_of_the_first_context";
-    ends_well(name, || {
+    ends_well(|| {
         let runtime = unwatched().1;
         runtime.device_count().unwrap();
         at_exit(end_of_the_context);
@@ -264,7 +252,7 @@ fn the_library_ends_before_a_handler_of_the_first_context() {
 /// The threads that would run its work have stopped.
 #[test]
 fn a_later_exit_handler_awaits_a_future() {
-    ends_well("a_later_exit_handler_awaits_a_future", || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let sim = Sim::builder().build().unwrap();
         let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
@@ -287,8 +275,7 @@ fn a_later_exit_handler_awaits_a_future() {
 /// The thread that works for the future does not come back: the wait takes longer than the end of the process waits for it.
 #[test]
 fn a_future_whose_work_was_stopped_ends_with_an_error() {
-    let name = "a_future_whose_work_was_stopped_ends_with_an_error";
-    ends_well(name, || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let sim = Sim::builder().build().unwrap();
         let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
@@ -314,7 +301,7 @@ fn a_future_whose_work_was_stopped_ends_with_an_error() {
 
 #[test]
 fn from_another_thread_while_main_works() {
-    ends_well("from_another_thread_while_main_works", || {
+    ends_well(|| {
         let (device, stream) = device();
         std::thread::spawn(|| std::process::exit(42));
         loop {
@@ -327,7 +314,7 @@ fn from_another_thread_while_main_works() {
 /// The thread that runs the exit handlers is one of the library.
 #[test]
 fn in_the_work_of_a_future() {
-    ends_well("in_the_work_of_a_future", || {
+    ends_well(|| {
         let (device, stream) = device();
         let _kept = all(&device, &stream);
         let ends = cuda_um::unblock(|| std::process::exit(42));
@@ -338,7 +325,7 @@ fn in_the_work_of_a_future() {
 /// The thread that ends the process is in a call itself, for which the end does not wait.
 #[test]
 fn in_a_closure_that_makes_elements() {
-    ends_well("in_a_closure_that_makes_elements", || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let (device, _stream) = device();
         device.set_transfer_options(TransferOptions::default().threads(1));
@@ -354,7 +341,7 @@ fn in_a_closure_that_makes_elements() {
 /// The child waits neither for a call of a thread that it does not have, nor for its own.
 #[test]
 fn a_child_may_end_by_exit_in_a_call() {
-    ends_well("a_child_may_end_by_exit_in_a_call", || {
+    ends_well(|| {
         // From now on, a child knows that it is one.
         let _ = Origin::here();
         let (begins, begun) = channel();
@@ -380,20 +367,12 @@ fn a_child_may_end_by_exit_in_a_call() {
 /// The only case that ends the process: the caller's memory would be released while a device may use it.
 #[test]
 fn borrowed_memory_that_no_call_can_wait_for() {
-    let name = "borrowed_memory_that_no_call_can_wait_for";
-    let (status, said) = child(name, || {
+    let (status, said) = child(|| {
         let (sim, device, stream) = cuda_um_testkit::simulated(Gpu::H200);
         let add = Add::load(&device);
         let _ = RegisteredBuffer::scope(&device, &mut [0u32; 1000], |memory| {
             add.run(&stream, memory, 1000, 1);
-            for call in [
-                "cudaStreamSynchronize",
-                "cudaEventSynchronize",
-                "cudaDeviceSynchronize",
-            ] {
-                let refused = Fail::call(call).with(cudaError::cudaErrorInvalidValue);
-                sim.fail(refused.from_then_on());
-            }
+            fail_waits(&sim);
         });
         std::process::exit(42);
     });

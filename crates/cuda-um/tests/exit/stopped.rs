@@ -98,30 +98,26 @@ fn at_work(device: &Device) {
 
 #[test]
 fn threads_of_the_program_stop_at_their_next_call() {
-    ends_well(
-        "stopped::threads_of_the_program_stop_at_their_next_call",
-        || {
-            let at_the_end = at_the_end();
-            let (sim, runtime) = unwatched();
-            let device = runtime.device(0).unwrap();
-            without_pools(&device);
-            at_work(&device);
-            at_the_end(Box::new(move || {
-                let Some(sim) = sim else { return };
-                let before = sim.trace().len();
-                std::thread::sleep(Duration::from_millis(200));
-                assert_eq!(sim.trace().len(), before, "calls after the end");
-            }));
-            std::process::exit(42);
-        },
-    );
+    ends_well(|| {
+        let at_the_end = at_the_end();
+        let (sim, runtime) = unwatched();
+        let device = runtime.device(0).unwrap();
+        without_pools(&device);
+        at_work(&device);
+        at_the_end(Box::new(move || {
+            let Some(sim) = sim else { return };
+            let before = sim.trace().len();
+            std::thread::sleep(Duration::from_millis(200));
+            assert_eq!(sim.trace().len(), before, "calls after the end");
+        }));
+        std::process::exit(42);
+    });
 }
 
 /// Threads of the program stop with what they own, but without locks of the library.
 #[test]
 fn a_later_exit_handler_works_with_what_stopped_threads_used() {
-    let name = "stopped::a_later_exit_handler_works_with_what_stopped_threads_used";
-    ends_well(name, || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let (sim, runtime) = unwatched();
         let (device, stream) = on(&runtime, 0);
@@ -152,8 +148,7 @@ fn a_later_exit_handler_works_with_what_stopped_threads_used() {
 /// The stopped thread never drops its guard.
 #[test]
 fn a_later_exit_handler_does_not_wait_for_a_guard_of_a_stopped_thread() {
-    let name = "stopped::a_later_exit_handler_does_not_wait_for_a_guard_of_a_stopped_thread";
-    ends_well(name, || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build().unwrap();
         let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
@@ -183,8 +178,7 @@ fn a_later_exit_handler_does_not_wait_for_a_guard_of_a_stopped_thread() {
 /// The thread is in a call that takes longer than the end of the process waits for it.
 #[test]
 fn a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread() {
-    let name = "stopped::a_later_exit_handler_does_not_wait_for_the_turn_of_a_stopped_thread";
-    ends_well(name, || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let sim = Sim::builder().gpu(Gpu::NoConcurrentAccess).build().unwrap();
         let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
@@ -226,7 +220,7 @@ pub(super) fn the_wait_of_the_end() -> impl Fn() -> Duration {
 
 #[test]
 fn the_end_waits_for_calls_that_take_long() {
-    ends_well("stopped::the_end_waits_for_calls_that_take_long", || {
+    ends_well(|| {
         let at_the_end = at_the_end();
         let sim = Sim::builder().build().unwrap();
         let (device, stream) = on(&cuda_um_testkit::open(&sim), 0);
@@ -257,38 +251,35 @@ fn the_end_waits_for_calls_that_take_long() {
 #[test]
 fn a_copy_of_many_pieces_stops_at_its_next_piece() {
     static PIECES: AtomicUsize = AtomicUsize::new(0);
-    ends_well(
-        "stopped::a_copy_of_many_pieces_stops_at_its_next_piece",
-        || {
-            let at_the_end = at_the_end();
-            let sim = Sim::builder().build().unwrap();
-            let (device, _stream) = on(&cuda_um_testkit::open(&sim), 0);
-            let options = TransferOptions::default().threads(1);
-            device.set_transfer_options(options.ring_bytes(2 * 16384));
-            let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
-            device.synchronize().unwrap();
-            let (begins, begun) = channel();
-            let (goes_on, go_on) = channel();
-            std::thread::spawn(move || {
-                let go_on = Mutex::new(go_on);
-                buffer.host_overwrite(.., |_, slots| {
-                    if PIECES.fetch_add(1, Ordering::Relaxed) == 0 {
-                        begins.send(()).unwrap();
-                        go_on.lock().unwrap().recv().unwrap();
-                    }
-                    slots.fill_with(|_| 1)
-                })
-            });
-            begun.recv().unwrap();
-            at_the_end(Box::new(move || {
-                let before = sim.trace().len();
-                goes_on.send(()).unwrap();
-                // Enough for all pieces.
-                std::thread::sleep(Duration::from_millis(200));
-                assert_eq!(sim.trace().len(), before, "calls after the end");
-                assert!(PIECES.load(Ordering::Relaxed) <= 2);
-            }));
-            std::process::exit(42);
-        },
-    );
+    ends_well(|| {
+        let at_the_end = at_the_end();
+        let sim = Sim::builder().build().unwrap();
+        let (device, _stream) = on(&cuda_um_testkit::open(&sim), 0);
+        let options = TransferOptions::default().threads(1);
+        device.set_transfer_options(options.ring_bytes(2 * 16384));
+        let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 1 << 20).unwrap();
+        device.synchronize().unwrap();
+        let (begins, begun) = channel();
+        let (goes_on, go_on) = channel();
+        std::thread::spawn(move || {
+            let go_on = Mutex::new(go_on);
+            buffer.host_overwrite(.., |_, slots| {
+                if PIECES.fetch_add(1, Ordering::Relaxed) == 0 {
+                    begins.send(()).unwrap();
+                    go_on.lock().unwrap().recv().unwrap();
+                }
+                slots.fill_with(|_| 1)
+            })
+        });
+        begun.recv().unwrap();
+        at_the_end(Box::new(move || {
+            let before = sim.trace().len();
+            goes_on.send(()).unwrap();
+            // Enough for all pieces.
+            std::thread::sleep(Duration::from_millis(200));
+            assert_eq!(sim.trace().len(), before, "calls after the end");
+            assert!(PIECES.load(Ordering::Relaxed) <= 2);
+        }));
+        std::process::exit(42);
+    });
 }

@@ -1,36 +1,17 @@
 //! Every CUDA call of every scenario fails once, in every way, and in some runs two calls fail.
 //!
-//! # What it proves
-//!
-//! For each scenario (`scenarios/`: short programs that use the library), on its first simulated machine, or on each of them, whichever call fails:
+//! For each scenario (`scenarios/`: short programs that use the library), on a simulated machine, whichever call fails:
 //!
 //! - The library returns a typed error with the call, its subject and the code, unless `rules.rs` has a reason to continue without an error.
 //!   It does not panic, abort or hang.
 //! - Other buffers keep their contents and work, and the same scenario works afterwards. The thread's current device is the same as before.
 //! - Nothing is leaked and nothing is misused, by the simulator's own report.
-//! - After a sticky failure every operation returns a sticky error within seconds, and all objects can be dropped. Memory is then lost with
-//!   the context, so leaks are not counted.
+//! - After a sticky failure every operation returns a sticky error within seconds, and all objects can be dropped.
 //!
-//! # How it works
-//!
-//! Read the files in this order. `failure.rs`: one failing call, by name, number and kind. `check.rs` in
-//! `cuda_um_testkit::faults`: one run, and all checks after it. `world.rs`: a machine, and the operations that must work, or must fail, after a
-//! failure. `rules.rs`: the effects that are allowed besides an error,
-//! each with its reason; `leaks.rs` explains the resources that are left by the failed calls. `workers.rs`: many runs on four threads. This file
-//! makes the runs with one failure: a run without failures counts the calls of each name; then the first and the last one fail, one in each run. `pairs.rs` draws the runs with two failures.
-//!
-//! # When it fails
-//!
-//! The test prints each problem with its count, and up to six of the runs that had it, for example
-//!
-//! ```text
-//! no error: 96 times
-//!     batch_prefetch H200 V13_4 x1, cudaMemPrefetchBatchAsync #1 OutOfMemory
-//! ```
-//!
-//! That is: scenario, GPU, CUDA version, number of devices; then the name of the call, its number in the run, and the kind of failure. Below
-//! `no longer needed` are rules that no run on all machines has used: remove them. A run that hangs is named by the watchdog after a minute, which ends the
-//! process.
+//! A run without failures counts the calls of each name; then the first and the last one fail, one in each run; `pairs.rs` draws the runs with
+//! two failures. In `cuda_um_testkit::faults`, `failure.rs` is a failing call, `check.rs` a run and its checks, `rules.rs` what is allowed besides
+//! an error, and `leaks.rs` explains what is left. A problem is printed with its count and some of its runs: scenario, GPU, CUDA version, number of
+//! devices, call, its number in the run, kind of failure. The watchdog names a run that hangs.
 //!
 //! ```text
 //! cargo test -p cuda-um --test fault_injection every_call -- --nocapture
@@ -39,19 +20,11 @@
 //! CUDA_UM_FAULT_SEED=7 CUDA_UM_FAULT_PAIRS=100 cargo test -p cuda-um --test fault_injection two_calls -- --nocapture
 //! ```
 //!
-//! The runs are the same each time, and pairs with the same seed, apart from calls that depend on the timing of threads. To run one scenario,
-//! remove the other lines of `scenarios!` for a while; unused rules then fail the test, too. To run one failure, pass it to `check::run`.
+//! It cannot find a call that no scenario makes, what a real driver does, races (`loom`, `stress`), and an error that is swallowed where a rule
+//! allows it: `tests/all/errors.rs` checks that `close` returns the error of a failed `cudaFree`.
 //!
-//! # What it cannot find
-//!
-//! A call that no scenario makes, three failures in one run, and the behaviour of a real driver: the test runs only on simulators. An error that
-//! is swallowed where a rule allows silence: `tests/all/errors.rs` checks that `close` returns the error of a failed `cudaFree`. Races between threads
-//! are for `loom` and `stress`. Calls that only query errors or versions never fail (`failure::is_inquiry`).
-//!
-//! # To add
-//!
-//! An operation: call it in a function of `scenarios/`, which asserts its results and releases everything, and list a new function in
-//! `scenarios!`. A CUDA call that creates or releases a resource: name it in `leaks.rs`, and in `rules.rs` if its failure gives no error.
+//! A new operation is a call in a function of `scenarios/`, which asserts its results and releases everything. A new CUDA call that creates or
+//! releases a resource is named in `leaks.rs`, and in `rules.rs` if its failure gives no error.
 
 mod pairs;
 mod scenarios;

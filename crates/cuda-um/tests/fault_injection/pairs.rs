@@ -12,12 +12,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Number of first failures that are chosen for a scenario on a machine, each with [`SECONDS`] second failures.
+/// Number of first failures that are chosen for a scenario on a machine, each with three second failures.
 const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 3);
 const SEED: (&str, u64) = ("CUDA_UM_FAULT_SEED", 1);
-/// Number of second failures for one first failure: one directly after it, one on its error path, and one at any later time.
-const SECONDS: usize = 3;
-/// "Directly after" means within this number of calls.
+/// A second failure is directly after the first one, within this number of calls, on its error path, or at any later time.
 const CLOSE: usize = 16;
 
 fn setting((name, default): (&str, u64)) -> u64 {
@@ -103,16 +101,13 @@ impl Place {
         let mut close = after[..after.len().min(CLOSE)].to_vec();
         close.sort_unstable();
         close.dedup_by_key(|(call, _)| *call);
-        let drawn: [_; SECONDS] = [rng.choice(&close), rng.choice(way_out), rng.choice(&after)];
-        drawn
-            .into_iter()
-            .flatten()
-            .map(|&(call, nth)| Failure {
-                call,
-                nth,
-                kind: rng.choice(KINDS).expect("there are kinds"),
-            })
-            .collect()
+        let drawn = [rng.choice(&close), rng.choice(way_out), rng.choice(&after)];
+        let failure = |&(call, nth)| Failure {
+            call,
+            nth,
+            kind: rng.choice(KINDS).expect("there are kinds"),
+        };
+        drawn.into_iter().flatten().map(failure).collect()
     }
 
     fn combinations(&self, firsts: u64) -> Vec<Combination<World>> {

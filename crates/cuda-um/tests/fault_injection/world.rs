@@ -53,6 +53,12 @@ impl World {
         self.posts.last().expect("a machine has a device")
     }
 
+    /// What it has.
+    pub fn parts(&self) -> (&Device, &Stream, &Add) {
+        let here = self.here();
+        (&here.device, &here.stream, &here.add)
+    }
+
     /// True if managed memory migrates, so that prefetch and advice are possible.
     pub fn migrates(&self) -> bool {
         self.here().device.capabilities().concurrent_managed_access

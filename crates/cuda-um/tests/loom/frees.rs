@@ -9,7 +9,7 @@ use crate::models::checker::{model, preempted};
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, work};
 use crate::resource::allocation::Allocation;
-use crate::resource::memory_resource::Allocate;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread;

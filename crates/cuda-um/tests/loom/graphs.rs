@@ -4,7 +4,7 @@
 use crate::buffer::view::View;
 use crate::context::stream::Stream;
 use crate::context::tracker::Access;
-use crate::driver::CopyKind;
+use crate::driver::{CopyKind, OnStream};
 use crate::error::Error;
 use crate::graph::GraphExec;
 use crate::kernel::argument::KernelArgs;
@@ -12,7 +12,8 @@ use crate::label::Title;
 use crate::models::checker::preempted;
 use crate::models::engine::{Engine, engine};
 use crate::models::machine::{device_of, gated_device};
-use crate::resource::memory_resource::Allocate;
+use crate::process_end::Calls;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 use std::ptr::without_provenance_mut;
@@ -25,10 +26,12 @@ fn graph(stream: &Stream, to: usize, uses: impl KernelArgs) -> GraphExec {
     let at = without_provenance_mut(to);
     let record = |work: &crate::kernel::foreign::ForeignWork<'_>| {
         let (api, kind) = (stream.inner().api(), CopyKind::ByAddress);
+        let calls = Calls::of("work")?;
+        let on = OnStream::new(work.stream(), &calls);
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: the copy is of no bytes.
         unsafe {
-            api.memcpy_async(0, at, at, 0, kind, work.stream())
+            api.memcpy_async(0, at, at, 0, kind, on)
         }
     };
     #[allow(unsafe_code, reason = "work by address")]

@@ -6,7 +6,7 @@ use crate::context::tracker::Access;
 use crate::models::checker::{model, preempted};
 use crate::models::machine::{comes_after, device_of, work};
 use crate::resource::allocation::Allocation;
-use crate::resource::memory_resource::Allocate;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
 use std::sync::Arc;

@@ -1,57 +1,32 @@
 //! Random sequences of operations, compared with vectors.
 //!
-//! # What it proves
-//!
 //! The host reads the data that the operations would give one after the other, whatever memory the buffers have, and on however many streams and
 //! devices the work is. No call waits that must not wait. After each sequence no memory is left and no rule of CUDA was broken.
 //!
-//! # How it works
-//!
-//! Read the files in this order. `operation.rs`: the operations of a sequence, and how they are drawn. `model.rs`: the vectors. `buffer.rs` and
-//! `pools.rs`: buffers of every kind, and where they come from. `world.rs`: a machine. `replay.rs`: runs a sequence on both sides;
-//! `work.rs`, `on_host.rs` and `placing.rs` have the operations. `kernels.rs` and `kernels.ptx`: kernels whose results depend on their
-//! order. `regressions.rs`: sequences that failed in the past.
+//! `operation.rs` has the operations of a sequence, and how they are drawn; `model.rs` the vectors; `replay.rs` runs a sequence on both sides, with
+//! the operations of `work.rs`, `on_host.rs` and `placing.rs`. The results of the kernels (`kernels.ptx`) depend on their order. `regressions.rs` has
+//! sequences that failed in the past.
 //!
 //! On a simulator an operation `Hold` holds all streams: work is enqueued, and nothing runs until a call waits. Until then a guard for a buffer
 //! that held work uses is an error. At the wait the streams run one by one, in an order that the sequence selects. So a missing wait shows each
 //! time, without luck in the timing of threads; and a call that ends the hold, but must not wait (`Replay::waits`), is an error.
 //!
-//! This file runs blocks of 250 sequences, each block on one of ten simulated machines in turn, on up to 16 threads. A block depends only on the
-//! seed and on its own number.
-//!
-//! # When it fails
-//!
-//! proptest shortens the sequence, for at most ten seconds. The test prints the seed and the block, the operation and the difference, and a call
-//! of `replay` to paste into a test of `regressions.rs`:
-//!
-//! ```text
-//! seed 0, block 0 of 250 sequences each:
-//! operation 11, Read { slot: 6, part: Part(32755, 33256), how: ReadAsync }: element 1126 of 5970 is 1764587548, not 3142505032 (29 of 5970 read are wrong)
-//!
-//! replay(
-//!     Simulated { gpu: H200, cuda: V13_0, devices: 1 },
-//!     &[
-//!         Allocate { kind: Managed, device: 0, len: 64, start: Stored(345442275, 3) },
-//! ```
+//! This file runs blocks of 250 sequences, each block on one of ten simulated machines in turn. A block depends only on the seed and on its own
+//! number. If a sequence fails, proptest shortens it; the test prints the operation, the difference, and a call of `replay` to paste into
+//! `regressions.rs`.
 //!
 //! ```text
 //! CUDA_UM_MODEL_SEED=0 CUDA_UM_MODEL_SEQUENCES=1000 cargo test -p cuda-um --test model random -- --nocapture
 //! ```
 //!
-//! runs blocks 0 to 3 again. `CUDA_UM_MODEL_SEED` (0) selects the sequences, `CUDA_UM_MODEL_SEQUENCES` (2,500: a block for each machine; 500 on a GPU) their number, and
+//! `CUDA_UM_MODEL_SEED` (0) selects the sequences, `CUDA_UM_MODEL_SEQUENCES` (2,500: a block for each machine; 500 on a GPU) their number, and
 //! `CUDA_UM_MODEL_SECONDS` (3600; 120 on a GPU) a time limit: a number that was requested and not reached in time is a failure.
-//! `CUDA_UM_TEST_RUNTIME=cuda` runs on the GPU.
+//! `CUDA_UM_TEST_RUNTIME=cuda` runs on the GPU, where no stream is held.
 //!
-//! # What it cannot find
+//! It cannot find races of host threads (`loom`, and `stress` with the same operations), errors of CUDA (`fault_injection`), nor a needless copy.
 //!
-//! Races of host threads, because a sequence has one thread (`loom`, and `stress` with the same operations); errors of CUDA (`fault_injection`); registered memory; element
-//! types other than `u32`; a needless copy or migration, which costs only time. On a GPU no stream is held and there is one device.
-//!
-//! # To add
-//!
-//! An operation: a variant of `Operation` with its weight in `operation::operation`, an arm in `Replay::act` that does it on both sides, and
-//! one in `Replay::waits`. Work of a stream: a variant of `Work`, and arms in `work.rs`. It must be valid with any numbers. A kind of memory: a variant of `operation::Kind` with its weight in
-//! `operation::kind`, and an arm in `Pools::allocate`.
+//! A new operation is a variant of `Operation` or `Work` with its weight, valid with any numbers, with an arm in `Replay::act` and `Replay::waits`
+//! or in `work.rs`. A new kind of memory is a variant of `Kind` with its weight, and an arm in `Pools::allocate`.
 
 mod buffer;
 mod kernels;

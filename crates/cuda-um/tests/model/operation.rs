@@ -150,106 +150,67 @@ impl At {
 /// One step.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// A new buffer.
-    Allocate {
-        kind: Kind,
-        device: u8,
-        len: usize,
-        start: Start,
-    },
-    /// The host writes numbers.
-    Write {
-        slot: u8,
-        part: Part,
-        seed: u32,
-        how: Writing,
-    },
-    /// The host reads, and compares.
-    Read { slot: u8, part: Part, how: Reading },
-    /// Work is enqueued.
-    Enqueue { stream: u8, work: Work },
-    /// `View::advise`.
-    Advise {
-        slot: u8,
-        part: Part,
-        advice: Advising,
-        at: At,
-    },
-    /// A prefetch of this part of each buffer whose bit is set.
-    Prefetch {
-        slots: u8,
-        part: Part,
-        at: At,
-        stream: u8,
-        how: Prefetching,
-    },
-    /// Dropped, in use or not.
-    Drop { slot: u8 },
+    /// A new buffer on a device, of this length.
+    Allocate(Kind, u8, usize, Start),
+    /// The host writes the numbers of a seed to a part of a slot.
+    Write(u8, Part, u32, Writing),
+    /// The host reads a part of a slot, and compares.
+    Read(u8, Part, Reading),
+    /// Work is enqueued on a stream.
+    Enqueue(u8, Work),
+    /// `View::advise` for a part of a slot.
+    Advise(u8, Part, Advising, At),
+    /// A prefetch of this part of each buffer whose bit is set, on a stream.
+    Prefetch(u8, Part, At, u8, Prefetching),
+    /// A slot is dropped, in use or not.
+    Drop(u8),
     /// Closed.
-    Close { slot: u8 },
+    Close(u8),
     /// All pools are trimmed.
     Trim,
     /// `Runtime::reclaim`.
     Reclaim,
-    /// One stream waits for an event of another.
-    Order { before: u8, after: u8 },
+    /// An event of the first stream, for which the second one waits.
+    Order(u8, u8),
     /// A new stream replaces one that may have work.
-    NewStream { stream: u8 },
+    NewStream(u8),
     /// `Stream::synchronize`.
-    Synchronize { stream: u8 },
-    /// New options for staged copies.
-    Staging {
-        device: u8,
-        threads: u8,
-        ring_pages: u8,
-    },
-    /// Work that is captured over the streams of a device, and launched several times with all slots.
-    Graph {
-        stream: u8,
-        work: Vec<Work>,
-        launches: u8,
-    },
+    Synchronize(u8),
+    /// New options for staged copies of a device: threads, and pages of the ring.
+    Staging(u8, u8, u8),
+    /// Work that is captured over the streams of a stream's device, and launched so many times with all slots.
+    Graph(u8, Vec<Work>, u8),
     /// On a simulator: all streams are held until a call waits for one; then they continue one by one, in this order.
-    Hold { order: u8 },
+    Hold(u8),
 }
 
 /// Work of a stream.
 #[derive(Clone, Debug)]
 pub enum Work {
-    /// `fill_on`.
-    Fill { slot: u8, value: u32 },
-    /// A kernel changes each element separately.
-    Step { slot: u8, part: Part, number: u32 },
-    /// A kernel reads three buffers and writes two of them: a part of the first, and the same length of the others if they have
-    /// it.
-    Mix {
-        slots: [u8; 3],
-        part: Part,
-        number: u32,
-    },
-    /// `copy_range` between two different buffers, with the length that fits.
-    Copy {
-        from: u8,
-        part: Part,
-        to: u8,
-        offset: u16,
-    },
-    /// `copy_within_on`, with the length that fits.
-    CopyWithin { slot: u8, part: Part, offset: u16 },
+    /// `fill_on` of a slot.
+    Fill(u8, u32),
+    /// A kernel changes each element of a part separately, by a number.
+    Step(u8, Part, u32),
+    /// A kernel reads three slots and writes two of them: a part of the first, and the same length of the others if they have it.
+    Mix([u8; 3], Part, u32),
+    /// `copy_range` of a part of a slot to an offset of another one, with the length that fits.
+    Copy(u8, Part, u8, u16),
+    /// `copy_within_on` of a part to an offset, with the length that fits.
+    CopyWithin(u8, Part, u16),
 }
 
 fn work(within: u32) -> impl Strategy<Value = Work> {
     let slot = || 0..8_u8;
     prop_oneof![
-        4 => (slot(), any::<u32>()).prop_map(|(slot, value)| Work::Fill { slot, value }),
+        4 => (slot(), any::<u32>()).prop_map(|(slot, value)| Work::Fill(slot, value)),
         7 => (slot(), part(), 1..2000_u32)
-            .prop_map(|(slot, part, number)| Work::Step { slot, part, number }),
+            .prop_map(|(slot, part, number)| Work::Step(slot, part, number)),
         6 => ([slot(), slot(), slot()], part(), 1..2000_u32)
-            .prop_map(|(slots, part, number)| Work::Mix { slots, part, number }),
+            .prop_map(|(slots, part, number)| Work::Mix(slots, part, number)),
         7 => (slot(), part(), slot(), any::<u16>())
-            .prop_map(|(from, part, to, offset)| Work::Copy { from, part, to, offset }),
+            .prop_map(|(from, part, to, offset)| Work::Copy(from, part, to, offset)),
         within => (slot(), part(), any::<u16>())
-            .prop_map(|(slot, part, offset)| Work::CopyWithin { slot, part, offset }),
+            .prop_map(|(slot, part, offset)| Work::CopyWithin(slot, part, offset)),
     ]
 }
 
@@ -300,12 +261,8 @@ fn start() -> impl Strategy<Value = Start> {
 }
 
 fn allocate() -> impl Strategy<Value = Operation> {
-    (kind(), 0..4_u8, len(), start()).prop_map(|(kind, device, len, start)| Operation::Allocate {
-        kind,
-        device,
-        len,
-        start,
-    })
+    (kind(), 0..4_u8, len(), start())
+        .prop_map(|(kind, device, len, start)| Operation::Allocate(kind, device, len, start))
 }
 
 fn advising() -> impl Strategy<Value = Advising> {
@@ -352,27 +309,27 @@ pub fn operation() -> impl Strategy<Value = Operation> {
     let stream = || 0..12_u8;
     let at = || (0..5_u8).prop_map(At);
     prop_oneof![
-        6 => (slot(), part(), reading()).prop_map(|(slot, part, how)| Read { slot, part, how }),
+        6 => (slot(), part(), reading()).prop_map(|(slot, part, how)| Read(slot, part, how)),
         6 => allocate(),
         5 => (slot(), part(), any::<u32>(), writing())
-            .prop_map(|(slot, part, seed, how)| Write { slot, part, seed, how }),
-        27 => (stream(), work(4)).prop_map(|(stream, work)| Enqueue { stream, work }),
+            .prop_map(|(slot, part, seed, how)| Write(slot, part, seed, how)),
+        27 => (stream(), work(4)).prop_map(|(stream, work)| Enqueue(stream, work)),
         3 => (slot(), part(), advising(), at())
-            .prop_map(|(slot, part, advice, at)| Advise { slot, part, advice, at }),
+            .prop_map(|(slot, part, advice, at)| Advise(slot, part, advice, at)),
         8 => (any::<u8>(), part(), at(), stream(), prefetching())
-            .prop_map(|(slots, part, at, stream, how)| Prefetch { slots, part, at, stream, how }),
-        6 => slot().prop_map(|slot| Drop { slot }),
-        1 => slot().prop_map(|slot| Close { slot }),
+            .prop_map(|(slots, part, at, stream, how)| Prefetch(slots, part, at, stream, how)),
+        6 => slot().prop_map(Drop),
+        1 => slot().prop_map(Close),
         2 => Just(Trim),
         1 => Just(Reclaim),
-        1 => (stream(), stream()).prop_map(|(before, after)| Order { before, after }),
-        1 => stream().prop_map(|stream| NewStream { stream }),
-        1 => stream().prop_map(|stream| Synchronize { stream }),
+        1 => (stream(), stream()).prop_map(|(before, after)| Order(before, after)),
+        1 => stream().prop_map(NewStream),
+        1 => stream().prop_map(Synchronize),
         1 => (0..4_u8, 1..4_u8, 0..32_u8)
-            .prop_map(|(device, threads, ring_pages)| Staging { device, threads, ring_pages }),
+            .prop_map(|(device, threads, ring_pages)| Staging(device, threads, ring_pages)),
         4 => (stream(), proptest::collection::vec(work(0), 1..=6), 1..=3_u8)
-            .prop_map(|(stream, work, launches)| Graph { stream, work, launches }),
-        8 => any::<u8>().prop_map(|order| Hold { order }),
+            .prop_map(|(stream, work, launches)| Graph(stream, work, launches)),
+        8 => any::<u8>().prop_map(Hold),
     ]
 }
 

@@ -41,46 +41,19 @@ fn replay_everywhere(sequence: impl Fn(u8) -> Vec<Operation>) {
 }
 
 fn new(kind: crate::operation::Kind, start: crate::operation::Start) -> Operation {
-    Allocate {
-        kind,
-        device: 0,
-        len: 1000,
-        start,
-    }
+    Allocate(kind, 0, 1000, start)
 }
 
 fn step(slot: u8, stream: u8) -> Operation {
-    let (part, number) = (ALL, 5);
-    let work = Step { slot, part, number };
-    Enqueue { stream, work }
+    Enqueue(stream, Step(slot, ALL, 5))
 }
 
 fn mix(slots: [u8; 3], stream: u8) -> Operation {
-    let (part, number) = (ALL, 1);
-    let work = Mix {
-        slots,
-        part,
-        number,
-    };
-    Enqueue { stream, work }
+    Enqueue(stream, Mix(slots, ALL, 1))
 }
 
 fn prefetch(slot: u8, at: At, stream: u8, how: crate::operation::Prefetching) -> Operation {
-    Prefetch {
-        slots: 1 << slot,
-        part: ALL,
-        at,
-        stream,
-        how,
-    }
-}
-
-fn read(slot: u8, how: crate::operation::Reading) -> Operation {
-    Read {
-        slot,
-        part: ALL,
-        how,
-    }
+    Prefetch(1 << slot, ALL, at, stream, how)
 }
 
 /// claims 1 and 2
@@ -91,11 +64,11 @@ fn the_next_owner_of_a_block_comes_after_held_work() {
             replay_everywhere(|order| {
                 vec![
                     new(kind, From(7)),
-                    Hold { order },
+                    Hold(order),
                     step(0, 0),
-                    Drop { slot: 0 },
+                    Drop(0),
                     new(kind, start),
-                    read(0, ReadGuard),
+                    Read(0, ALL, ReadGuard),
                 ]
             });
         }
@@ -106,22 +79,17 @@ fn the_next_owner_of_a_block_comes_after_held_work() {
 fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
     // The neighbouring buffer keeps the slab; trimming coalesces the rest, which is then split again.
     for kind in [UnifiedPool, DevicePool, PinnedPool] {
-        let large = |start| Allocate {
-            kind,
-            device: 0,
-            len: 100_000,
-            start,
-        };
+        let large = |start| Allocate(kind, 0, 100_000, start);
         replay_everywhere(|order| {
             vec![
                 new(kind, From(1)),
                 large(From(2)),
-                Hold { order },
+                Hold(order),
                 step(1, 0),
-                Drop { slot: 1 },
+                Drop(1),
                 Trim,
                 large(Stored(3, 1)),
-                read(1, ReadBack),
+                Read(1, ALL, ReadBack),
             ]
         });
     }
@@ -130,37 +98,23 @@ fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
 /// claim 2
 #[test]
 fn a_ping_pong_over_streams_and_kinds() {
-    let copy = |from, to, stream| {
-        let (part, offset) = (Part(9000, 60_000), 0);
-        let work = Copy {
-            from,
-            part,
-            to,
-            offset,
-        };
-        Enqueue { stream, work }
-    };
+    let copy = |from, to, stream| Enqueue(stream, Copy(from, Part(9000, 60_000), to, 0));
     replay_everywhere(|order| {
         vec![
             new(Managed, From(1)),
             new(Device, Zeroed),
             new(Pinned, From(3)),
-            Hold { order },
+            Hold(order),
             step(0, 0),
             copy(0, 1, 4),
             step(1, 8),
             copy(1, 2, 0),
             step(2, 4),
             copy(2, 0, 8),
-            read(0, TryRead),
-            Write {
-                slot: 0,
-                part: ALL,
-                seed: 1,
-                how: TryWrite,
-            },
+            Read(0, ALL, TryRead),
+            Write(0, ALL, 1, TryWrite),
             mix([0, 1, 2], 4),
-            read(0, ReadAsync),
+            Read(0, ALL, ReadAsync),
         ]
     });
 }
@@ -174,14 +128,11 @@ fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
             new(Managed, From(1)),
             new(Device, From(2)),
             // Not a kernel, whose module would keep the stream.
-            Enqueue {
-                stream: 0,
-                work: Fill { slot: 1, value: 1 },
-            },
-            NewStream { stream: 0 },
-            Drop { slot: 1 },
+            Enqueue(0, Fill(1, 1)),
+            NewStream(0),
+            Drop(1),
             Reclaim,
-            read(0, ReadAsync),
+            Read(0, ALL, ReadAsync),
         ],
     );
 }
@@ -193,14 +144,9 @@ fn the_host_touches_what_a_kernel_moved_and_advice_has_mapped() {
         simulated(Gh200, V12_9, 2),
         &[
             new(Managed, From(1)),
-            Advise {
-                slot: 0,
-                part: ALL,
-                advice: AccessedBy(true),
-                at: At(0),
-            },
+            Advise(0, ALL, AccessedBy(true), At(0)),
             prefetch(0, At(1), 0, Each),
-            read(0, ReadGuard),
+            Read(0, ALL, ReadGuard),
         ],
     );
 }
@@ -211,16 +157,11 @@ fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then:
         return;
     }
     let spec = simulated(H200, V13_4, 2);
-    let new = |kind, device| Allocate {
-        kind,
-        device,
-        len: 1,
-        start: Zeroed,
-    };
+    let new = |kind, device| Allocate(kind, device, 1, Zeroed);
     for order in 0..8 {
         let look = prefetch(2, At(2), 0, EachAndLook);
         let first = [new(Managed, 0), new(Device, 0), new(kind, 1)];
-        let held = [Hold { order }, mix([0; 3], 8)];
+        let held = [Hold(order), mix([0; 3], 8)];
         let sequence = [&first[..], &held, then, &[look]].concat();
         (0..4).for_each(|_| replay(spec, &sequence));
     }
@@ -228,13 +169,8 @@ fn looked_for_where_a_read_may_have_taken_it(kind: crate::operation::Kind, then:
 
 #[test]
 fn a_prefetch_is_not_left_out_where_a_neighbours_earlier_read_may_come_later() {
-    let neighbour = Allocate {
-        kind: UnifiedPool,
-        device: 1,
-        len: 1,
-        start: Zeroed,
-    };
-    looked_for_where_a_read_may_have_taken_it(UnifiedPool, &[neighbour, Close { slot: 2 }]);
+    let neighbour = Allocate(UnifiedPool, 1, 1, Zeroed);
+    looked_for_where_a_read_may_have_taken_it(UnifiedPool, &[neighbour, Close(2)]);
 }
 
 #[test]

@@ -128,21 +128,12 @@ impl<'m> Replay<'m> {
     fn waits(&self, operation: &Operation) -> bool {
         use Operation::*;
         match *operation {
-            Enqueue {
-                work: Work::Fill { slot, .. },
-                ..
-            } => self
+            Enqueue(_, Work::Fill(slot, _)) => self
                 .slot(slot)
                 .is_some_and(|at| is_on_host(&self.slots[at].buffer)),
-            Enqueue { .. }
-            | Drop { .. }
-            | Trim
-            | NewStream { .. }
-            | Order { .. }
-            | Graph { .. }
-            | Hold { .. } => false,
-            Advise { advice, .. } => matches!(advice, Advising::ReadMostly(true)),
-            Allocate { start, kind, .. } => {
+            Enqueue(..) | Drop(_) | Trim | NewStream(_) | Order(..) | Graph(..) | Hold(_) => false,
+            Advise(_, _, advice, _) => matches!(advice, Advising::ReadMostly(true)),
+            Allocate(kind, _, _, start) => {
                 let is_pinned = kind.memory() == MemoryKind::Pinned;
                 let is_zeroed_mapped = kind == Kind::Mapped && start == Start::Zeroed;
                 matches!(start, Start::From(_))
@@ -150,53 +141,32 @@ impl<'m> Replay<'m> {
                     || is_zeroed_mapped
                     || kind.pattern().is_some()
             }
-            Read { how, .. } => how != Reading::TryRead,
-            Write { how, .. } => how != Writing::TryWrite,
-            Prefetch { how, .. } => !matches!(how, Prefetching::Each | Prefetching::Batch),
-            Close { .. } | Reclaim | Synchronize { .. } | Staging { .. } => true,
+            Read(_, _, how) => how != Reading::TryRead,
+            Write(.., how) => how != Writing::TryWrite,
+            Prefetch(.., how) => !matches!(how, Prefetching::Each | Prefetching::Batch),
+            Close(_) | Reclaim | Synchronize(_) | Staging(..) => true,
         }
     }
 
     fn act(&mut self, operation: &Operation) -> Outcome {
         use Operation::*;
         match *operation {
-            Allocate {
-                kind,
-                device,
-                len,
-                start,
-            } => self.allocate(kind, device, len, start),
-            Write {
-                slot,
-                part,
-                seed,
-                how,
-            } => self.write(slot, part, seed, how),
-            Read { slot, part, how } => match self.slot(slot) {
+            Allocate(kind, device, len, start) => self.allocate(kind, device, len, start),
+            Write(slot, part, seed, how) => self.write(slot, part, seed, how),
+            Read(slot, part, how) => match self.slot(slot) {
                 Some(at) => self.read(at, part, how),
                 None => Ok(()),
             },
-            Enqueue { stream, ref work } => self.enqueue(stream, work),
-            Advise {
-                slot,
-                part,
-                advice,
-                at,
-            } => self.advise(slot, part, advice, at),
-            Prefetch {
-                slots,
-                part,
-                at,
-                stream,
-                how,
-            } => self.prefetch((slots, part), at, stream, how),
-            Drop { slot } => {
+            Enqueue(stream, ref work) => self.enqueue(stream, work),
+            Advise(slot, part, advice, at) => self.advise(slot, part, advice, at),
+            Prefetch(slots, part, at, stream, how) => self.prefetch((slots, part), at, stream, how),
+            Drop(slot) => {
                 if let Some(at) = self.slot(slot) {
                     drop(self.slots.swap_remove(at));
                 }
                 Ok(())
             }
-            Close { slot } => match self.slot(slot) {
+            Close(slot) => match self.slot(slot) {
                 Some(at) => {
                     let buffer = self.slots.swap_remove(at).buffer;
                     each!(buffer, buffer => buffer.close()).map_err(text)
@@ -212,18 +182,14 @@ impl<'m> Replay<'m> {
                 self.release();
                 self.machine.runtime.reclaim().map_err(text)
             }
-            Order { before, after } => {
+            Order(before, after) => {
                 self.ordered = true;
                 let event = self.machine.stream(before).1.record().map_err(text)?;
                 self.machine.stream(after).1.wait(&event).map_err(text)
             }
-            NewStream { stream } => self.machine.new_stream(stream).map_err(text),
-            Synchronize { stream } => self.machine.stream(stream).1.synchronize().map_err(text),
-            Staging {
-                device,
-                threads,
-                ring_pages,
-            } => {
+            NewStream(stream) => self.machine.new_stream(stream).map_err(text),
+            Synchronize(stream) => self.machine.stream(stream).1.synchronize().map_err(text),
+            Staging(device, threads, ring_pages) => {
                 let sides = &self.machine.sides;
                 let options = TransferOptions::default()
                     .threads(usize::from(threads))
@@ -232,12 +198,8 @@ impl<'m> Replay<'m> {
                 side.device.set_transfer_options(options);
                 Ok(())
             }
-            Graph {
-                stream,
-                ref work,
-                launches,
-            } => self.graph(stream, work, launches),
-            Hold { order } => self.begin_to_hold(order),
+            Graph(stream, ref work, launches) => self.graph(stream, work, launches),
+            Hold(order) => self.begin_to_hold(order),
         }
     }
 

@@ -42,7 +42,7 @@ fn works(
         let tree = operation::operation().new_tree(&mut runner);
         let operation = tree.map_err(|reason| reason.to_string())?.current();
         // Only an idle machine can be held.
-        if !matches!(operation, Operation::Hold { .. }) {
+        if !matches!(operation, Operation::Hold(_)) {
             let ended = replay.step(&operation);
             ended.map_err(|error| format!("{operation:?}: {error}"))?;
         }

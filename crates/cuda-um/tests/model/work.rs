@@ -125,16 +125,12 @@ impl Replay<'_> {
         };
         let offset = |offset: u16, len: usize| usize::from(offset) * len / usize::from(u16::MAX);
         Some(match *work {
-            Work::Fill { slot, value } => Known::Fill(self.slot(slot)?, value),
-            Work::Step { slot, part, number } => {
+            Work::Fill(slot, value) => Known::Fill(self.slot(slot)?, value),
+            Work::Step(slot, part, number) => {
                 let at = self.slot(slot)?;
                 Known::Step(at, part.of(len(at)), number)
             }
-            Work::Mix {
-                slots,
-                part,
-                number,
-            } => {
+            Work::Mix(slots, part, number) => {
                 // Three different slots: each one is removed from the remaining ones.
                 let mut left: Vec<usize> = (0..self.slots.len()).collect();
                 if left.len() < 3 {
@@ -143,12 +139,7 @@ impl Replay<'_> {
                 let of = slots.map(|slot| left.remove(usize::from(slot) % left.len()));
                 Known::Mix(of, range(of[0], part, len(of[1]).min(len(of[2]))), number)
             }
-            Work::Copy {
-                from,
-                part,
-                to,
-                offset: share,
-            } => {
+            Work::Copy(from, part, to, share) => {
                 let (from, mut to) = (self.slot(from)?, self.slot(to)?);
                 if from == to {
                     to = (to + 1) % self.slots.len();
@@ -157,11 +148,7 @@ impl Replay<'_> {
                 (from != to)
                     .then(|| Known::Copy([from, to], range(from, part, len(to) - at), at))?
             }
-            Work::CopyWithin {
-                slot,
-                part,
-                offset: share,
-            } => {
+            Work::CopyWithin(slot, part, share) => {
                 let slot = self.slot(slot)?;
                 let at = offset(share, len(slot));
                 Known::Within(slot, range(slot, part, len(slot) - at), at)

@@ -1,6 +1,5 @@
 //! Ends a process in which a test hangs, and prints where it hangs.
 
-use std::fs;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -103,53 +102,29 @@ impl Drop for Watchdog {
     }
 }
 
+/// Prints the hanging test and what it did last, and aborts.
 fn look() {
     loop {
         thread::sleep(LOOKS_EVERY);
         let list = watched();
-        if let Some(hangs) = list.iter().find(|one| one.since.elapsed() > one.limit) {
-            let headline = format!("{} hangs: no progress for {:?}", hangs.test, hangs.limit);
-            end_process(&headline, || (hangs.last)());
-        }
-    }
-}
-
-/// Prints the hanging test and the state of each thread, and aborts.
-pub fn end_process(headline: &str, last: impl FnOnce() -> String) -> ! {
-    say(&format!("WATCHDOG: {headline}\n{}", threads()));
-    // The calls in this thread may hang as well: the process still ends.
-    let _ = thread::Builder::new().spawn(|| {
-        thread::sleep(Duration::from_secs(5));
-        say("WATCHDOG: what was done last cannot be asked, either");
+        let Some(hangs) = list.iter().find(|one| one.since.elapsed() > one.limit) else {
+            continue;
+        };
+        let (test, limit) = (&hangs.test, hangs.limit);
+        say(&format!(
+            "WATCHDOG: {test} hangs: no progress for {limit:?}"
+        ));
+        // What it did last may hang as well: the process still ends.
+        let _ = thread::Builder::new().spawn(|| {
+            thread::sleep(Duration::from_secs(5));
+            std::process::abort();
+        });
+        say(&(hangs.last)());
         std::process::abort();
-    });
-    say(&last());
-    std::process::abort();
+    }
 }
 
 /// Prints a line that the test harness does not capture, because the process may end before the harness prints anything.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
-}
-
-/// For each thread: its name, its state in the system (R: runs, S: sleeps), its system call, and its run time.
-fn threads() -> String {
-    let tasks = fs::read_dir("/proc/self/task");
-    let of = |file: &str, task: &fs::DirEntry| {
-        let text = fs::read_to_string(task.path().join(file)).unwrap_or_default();
-        text.trim_end().to_owned()
-    };
-    let lines = tasks.into_iter().flatten().flatten().map(|task| {
-        let stat = of("stat", &task);
-        // After the name, which may contain spaces.
-        let rest = stat.rsplit(')').next().unwrap_or_default();
-        let fields: Vec<_> = rest.split_whitespace().collect();
-        let (state, ticks) = (
-            fields.first().unwrap_or(&"?"),
-            fields.get(11).unwrap_or(&"?"),
-        );
-        let (name, sleeps_in) = (of("comm", &task), of("wchan", &task));
-        format!("    thread {name:16} {state} {sleeps_in} ({ticks} ticks)\n")
-    });
-    lines.collect()
 }

@@ -9,7 +9,7 @@ impl CudaBackend {
     /// Runs `scope`, and prefetches for its loops: [`AutoPrefetch`] around a closure. Returns the result of the closure, and what was done.
     ///
     /// The first two rounds of a loop are recorded; from the third on, unified buffers migrate ahead of the kernel or the host guard that
-    /// uses them. On the simulator, rounds are compared by its clock. See `docs/auto-prefetch.md`.
+    /// uses them. On the simulator, rounds are compared by its clock. See `docs/choosing.md#automatic-prefetch`.
     ///
     /// # Errors
     /// [`Busy`](cuda_um::Error::Busy) inside of another scope on this thread. If a prefetch fails, the scope goes on without:

@@ -43,13 +43,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Prefetches that reached CUDA.
-fn prefetches(sim: &Sim) -> usize {
-    let calls = sim.trace();
-    let is_prefetch = |name: &str| name.starts_with("cudaMemPrefetch");
-    calls.iter().filter(|call| is_prefetch(call.name)).count()
-}
-
 /// Allocations of this thread in `ROUNDS` repetitions of an operation, after as many that do not count.
 fn allocations(mut operation: impl FnMut(usize)) -> usize {
     (0..ROUNDS).for_each(&mut operation);
@@ -58,112 +51,71 @@ fn allocations(mut operation: impl FnMut(usize)) -> usize {
     ALLOCATIONS.get() - before
 }
 
-/// The name of each operation, and its allocations.
+/// `"operation" => |round| expression;`: the name of each operation, and its allocations.
+macro_rules! measured {
+    ($($name:literal => |$round:pat_param| $operation:expr;)*) => {
+        vec![$(($name, allocations(|$round| _ = $operation)),)*]
+    };
+}
+
 fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
     let device = backend.device();
-    let (inner, stream) = (device, device.stream());
-    let gpu = Location::from(inner);
-    let double = Double::load(device);
+    let (stream, double) = (device.stream(), Double::load(device));
+    let (gpu, ways) = (
+        Location::from(device),
+        [Advice::SetReadMostly, Advice::UnsetReadMostly],
+    );
+    let prefetches = || cuda_um_testkit::calls(sim, "cudaMemPrefetchAsync");
     let mut unified = backend.allocate_unified::<f32>(4 * MIB / 4).unwrap();
-    let mut on_device = DeviceBuffer::<f32>::zeroed(inner, KIB).unwrap();
+    let [mut on_device, mut a, mut b, mut c] =
+        [(); 4].map(|()| DeviceBuffer::<f32>::zeroed(device, KIB).unwrap());
     let mut behind_dyn = backend.create::<f32>(BufferKind::Cuda, KIB).unwrap();
     let mut erased = backend
         .create_erased(BufferKind::Cuda, DType::F32, KIB)
         .unwrap();
     let (mut host, source) = (vec![0.0f32; KIB], vec![1.0f32; KIB]);
-    let options = PoolOptions::default();
-    let unified_pool = Pool::new(inner, MemoryKind::Managed, options).unwrap();
-    let device_pool = Pool::new(inner, MemoryKind::Device, options).unwrap();
-    let pinned_pool = Pool::new(inner, MemoryKind::Pinned, options).unwrap();
-    vec![
-        (
-            "launch",
-            allocations(|_| {
-                double
-                    .launch_on(device, KIB, (&mut on_device, KIB as u32))
-                    .unwrap();
-            }),
-        ),
-        ("work on four buffers", {
-            let mut others = [(); 3].map(|()| DeviceBuffer::<f32>::zeroed(inner, KIB).unwrap());
-            allocations(|_| {
-                let [a, b, c] = &mut others;
-                #[allow(unsafe_code, reason = "work of another library")]
-                // SAFETY: the closure enqueues nothing.
-                let done = unsafe { stream.enqueue_foreign((a, b, c, &on_device), |_| ()) };
-                done.unwrap();
-            })
+    let [managed, memory, pinned] = [MemoryKind::Managed, MemoryKind::Device, MemoryKind::Pinned]
+        .map(|kind| Pool::new(device, kind, PoolOptions::default()).unwrap());
+    let mut counted = measured! {
+        "launch" => |_| double.launch_on(device, KIB, (&mut on_device, KIB as u32)).unwrap();
+        "launch with a `dyn Buffer`" => |_| double.launch(device, &mut *behind_dyn).unwrap();
+        "copy of 4 KiB to an erased buffer" => |_| erased.bytes_mut().copy_from_host(bytemuck::cast_slice(&source)).unwrap();
+        "copy of 4 KiB to device memory" => |_| on_device.copy_from_host(&source).unwrap();
+        "copy of 4 KiB from device memory" => |_| on_device.copy_to_host(&mut host).unwrap();
+        "copy of 4 KiB to managed memory" => |_| unified.copy_from_host_at(0, &source).unwrap();
+        "advice" => |round| assert!(unified.advise(ways[round % 2]).unwrap().is_applied());
+        "host guard" => |_| unified.host().unwrap();
+        "host guard for writing, after work on a stream" => |_| {
+            unified.fill(1.0).unwrap();
+            drop(unified.host_mut().unwrap());
+        };
+        "managed memory of a pool" => |_| UnifiedBuffer::<f32>::uninit_in(&managed, KIB).unwrap();
+        "device memory of a pool" => |_| DeviceBuffer::<f32>::uninit_in(&memory, KIB).unwrap();
+        "pinned memory of a pool" => |_| PinnedBuffer::<f32>::zeroed_in(&pinned, KIB).unwrap();
+    };
+    counted.push((
+        "work on four buffers",
+        allocations(|_| {
+            #[allow(unsafe_code, reason = "work of another library")]
+            // SAFETY: the closure enqueues nothing.
+            let done =
+                unsafe { stream.enqueue_foreign((&mut a, &mut b, &mut c, &on_device), |_| ()) };
+            done.unwrap();
         }),
-        (
-            "launch with a `dyn Buffer`",
-            allocations(|_| double.launch(device, &mut *behind_dyn).unwrap()),
-        ),
-        (
-            "copy of 4 KiB to an erased buffer",
-            allocations(|_| {
-                erased
-                    .bytes_mut()
-                    .copy_from_host(bytemuck::cast_slice(&source))
-                    .unwrap();
-            }),
-        ),
-        (
-            "copy of 4 KiB to device memory",
-            allocations(|_| on_device.copy_from_host(&source).unwrap()),
-        ),
-        (
-            "copy of 4 KiB from device memory",
-            allocations(|_| on_device.copy_to_host(&mut host).unwrap()),
-        ),
-        (
-            "copy of 4 KiB to managed memory",
-            allocations(|_| unified.copy_from_host_at(0, &source).unwrap()),
-        ),
-        ("prefetch that moves", {
-            let before = prefetches(sim);
-            let count = allocations(|round| {
-                let to = [Location::Host, gpu][round % 2];
-                assert!(unified.prefetch_on(to, stream).unwrap().is_applied());
-            });
-            assert_eq!(prefetches(sim) - before, 2 * ROUNDS);
-            count
-        }),
-        ("elided prefetch", {
-            let before = prefetches(sim);
-            let count = allocations(|_| {
-                assert!(unified.prefetch_on(gpu, stream).unwrap().is_applied());
-            });
-            assert_eq!(prefetches(sim), before);
-            count
-        }),
-        (
-            "advice",
-            allocations(|round| {
-                let advice = [Advice::SetReadMostly, Advice::UnsetReadMostly][round % 2];
-                assert!(unified.advise(advice).unwrap().is_applied());
-            }),
-        ),
-        ("host guard", allocations(|_| drop(unified.host().unwrap()))),
-        (
-            "host guard for writing, after work on a stream",
-            allocations(|_| {
-                unified.fill(1.0).unwrap();
-                drop(unified.host_mut().unwrap());
-            }),
-        ),
-        (
-            "managed memory of a pool",
-            allocations(|_| drop(UnifiedBuffer::<f32>::uninit_in(&unified_pool, KIB).unwrap())),
-        ),
-        (
-            "device memory of a pool",
-            allocations(|_| drop(DeviceBuffer::<f32>::uninit_in(&device_pool, KIB).unwrap())),
-        ),
-        (
-            "pinned memory of a pool",
-            allocations(|_| drop(PinnedBuffer::<f32>::zeroed_in(&pinned_pool, KIB).unwrap())),
-        ),
-    ]
+    ));
+    for (name, places, expected) in [
+        ("prefetch that moves", [Location::Host, gpu], 2 * ROUNDS),
+        ("elided prefetch", [gpu; 2], 0),
+    ] {
+        let before = prefetches();
+        let prefetch = |round| unified.prefetch_on(places[round % 2], stream).unwrap();
+        counted.push((
+            name,
+            allocations(|round| assert!(prefetch(round).is_applied())),
+        ));
+        assert_eq!(prefetches() - before, expected, "{name}");
+    }
+    counted
 }
 
 #[test]

@@ -95,28 +95,4 @@ impl check::World for World {
         backend.synchronize()?;
         self.far.synchronize()
     }
-
-    fn not_sticky(&mut self) -> Vec<String> {
-        let mut outcomes = vec![("synchronize".to_owned(), self.backend.synchronize())];
-        for kind in BufferKind::ALL {
-            if kind != BufferKind::Host {
-                let made = self.backend.create::<f32>(kind, 10).map(drop);
-                outcomes.push((format!("a {kind} buffer"), made));
-            }
-        }
-        for witness in &mut self.witnesses {
-            if witness.device().is_some() {
-                outcomes.push((format!("a fill of {witness:?}"), witness.fill(1.0)));
-            }
-        }
-        let wrong = outcomes.into_iter().filter_map(|(what, outcome)| {
-            let found = match outcome {
-                Ok(()) => "works".to_owned(),
-                Err(error) if error.is_sticky() => return None,
-                Err(error) => format!("says {error}"),
-            };
-            Some(format!("after a sticky error {what} {found}"))
-        });
-        wrong.collect()
-    }
 }

@@ -13,7 +13,6 @@ use crate::context::op::{Op, What};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
-use crate::fork;
 use std::ops::ControlFlow;
 
 /// The smallest of the last pieces, which become smaller, so that all threads end at about the same time.
@@ -26,7 +25,7 @@ impl<'a> FileRead<'a> {
     /// for it.
     pub fn prepare(device: &Device) {
         let state = device.state();
-        if fork::is_over() || state.is_gated || state.capabilities.integrated {
+        if state.capabilities.integrated {
             return;
         }
         if let Some(mut turn) = Transfers::of(state).take(false) {
@@ -87,14 +86,17 @@ impl<'a> FileRead<'a> {
             })
         };
         let parts: Vec<_> = views.iter().map(|view| view.part(Access::Write)).collect();
-        Op::new(What::Copy, device, &parts).tell_if(true, None, || {
+        let op = Op::new(What::Copy, device, &parts);
+        op.tell_if(true, None, || {
             let mut done = 0;
             let pieces = pieces(&views, options.most_piece_bytes(), threads);
             for round in pieces.chunks(threads * PIECES) {
                 let way = (Direction::ToDevice, CopyKind::ByAddress);
                 let job = Job::new(way, round, total, &fill);
                 // SAFETY: the pieces are of the targets, which are borrowed exclusively.
-                unsafe { job.run(&views, true, threads.min(round.len())) }?;
+                let run = |_: &_| unsafe { job.run(&views, true, threads.min(round.len())) };
+                // The end of the process waits for one round.
+                op.run(("read_at", false), run)?;
                 done += round.iter().map(|piece| piece.bytes).sum::<usize>();
                 if progress(done).is_break() {
                     break;

@@ -1,18 +1,21 @@
 //! Pinned memory that the library owns, for copies that it stages.
 #![allow(unsafe_code, reason = "frees its memory")]
 
+use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::driver::Api;
-use crate::error::Result;
 use crate::fork;
 use crate::process_end::{self, Calls};
 use crate::resource::pages::PinnedPages;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// Pinned memory, which is freed when this is dropped: then no copy uses it, or it is leaked. Neither happens in a child made by `fork`, and on
-/// threads that the end of the process stops.
-pub(super) struct StagingMemory {
+/// Pinned memory, which is freed when this is dropped, after the copies that use it.
+pub(super) struct StagingMemory(ManuallyDrop<Pinned>);
+
+/// Freed when it is dropped: then no copy uses it, or it is leaked.
+struct Pinned {
     api: Arc<Api>,
     ordinal: u32,
     pages: PinnedPages,
@@ -20,49 +23,62 @@ pub(super) struct StagingMemory {
 }
 
 /// Staging memory that a thread allocates.
-pub(super) struct Preparing(Option<JoinHandle<Result<StagingMemory>>>);
+pub(super) struct Preparing(Option<JoinHandle<Option<StagingMemory>>>);
 
 impl StagingMemory {
-    pub(super) fn allocate(device: &DeviceState, bytes: usize) -> Result<Self> {
+    /// `None` if CUDA gives no memory: then copies are slower.
+    pub(super) fn allocate(device: &DeviceState, bytes: usize) -> Option<Self> {
         let registers = device.capabilities.host_register;
         Self::of(&device.api, device.ordinal, bytes, registers)
     }
 
-    fn of(api: &Arc<Api>, ordinal: u32, bytes: usize, registers: bool) -> Result<Self> {
-        Ok(Self {
-            pages: PinnedPages::allocate(api, ordinal, bytes, (false, registers))?,
+    fn of(api: &Arc<Api>, ordinal: u32, bytes: usize, registers: bool) -> Option<Self> {
+        let pages = PinnedPages::allocate(api, ordinal, bytes, (false, registers));
+        if let Err(error) = &pages {
+            let error = error.to_string();
+            crate::telemetry::warn!(error, "no pinned memory to stage copies: they take longer");
+        }
+        Some(Self(ManuallyDrop::new(Pinned {
+            pages: pages.ok()?,
             api: Arc::clone(api),
             ordinal,
             bytes,
-        })
+        })))
     }
 
     pub(super) fn address(&self) -> *mut u8 {
-        self.pages.address.as_ptr()
+        self.0.pages.address.as_ptr()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.0.bytes
     }
 }
 
 impl Drop for StagingMemory {
     fn drop(&mut self) {
-        if fork::is_over() {
-            return;
-        }
-        let wait = || self.api.device_synchronize(self.ordinal);
-        if let Err(error) = wait()
-            // In a broken context nothing runs, and freeing fails as well.
-            && !error.is_sticky()
-            && wait().is_err()
-        {
-            crate::telemetry::warn!(%error, "pinned memory is leaked: the wait for its copies failed");
-            return;
-        }
+        // SAFETY: this is the last use of the value.
+        capture::drop_after(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let Self {
+            api,
+            ordinal,
+            pages,
+            ..
+        } = self;
+        // In a broken context nothing runs, and freeing fails as well.
+        let wait = || match api.device_synchronize(*ordinal) {
+            Err(error) if !error.is_sticky() => Err(error),
+            _ => Ok(()),
+        };
         // SAFETY: this value owns the memory, and no copy uses it.
-        if let Err(error) = unsafe { self.pages.free(&self.api, self.ordinal) } {
-            crate::telemetry::warn!(%error, "pinned memory for staging could not be freed");
+        let free = |()| unsafe { pages.free(api, *ordinal) };
+        if let Err(error) = wait().or_else(|_| wait()).and_then(free) {
+            crate::telemetry::warn!(%error, "pinned memory for staging is leaked");
         }
     }
 }
@@ -74,7 +90,7 @@ impl Preparing {
         let registers = device.capabilities.host_register;
         let allocate = move || {
             // The end of the process waits for it.
-            let _calls = Calls::begin().ok_or_else(|| process_end::error("cudaHostAlloc"))?;
+            let _calls = Calls::begin()?;
             let _tolerant = api.tolerate_captures();
             StagingMemory::of(&api, ordinal, bytes, registers)
         };
@@ -87,19 +103,18 @@ impl Preparing {
     }
 
     /// Waits for the memory.
-    pub(super) fn finish(mut self) -> Result<StagingMemory> {
+    pub(super) fn finish(mut self) -> Option<StagingMemory> {
         self.join()
-            .unwrap_or_else(|| Err(process_end::error("cudaHostAlloc")))
     }
 
-    /// `None` if the thread does not exist in this process, or may have been stopped.
-    fn join(&mut self) -> Option<Result<StagingMemory>> {
+    /// `None` also if the thread does not exist in this process, or may have been stopped.
+    fn join(&mut self) -> Option<StagingMemory> {
         let thread = self.0.take()?;
         if fork::is_inherited() || process_end::is_ending() {
             std::mem::forget(thread);
             return None;
         }
-        thread.join().ok()
+        thread.join().ok().flatten()
     }
 }
 

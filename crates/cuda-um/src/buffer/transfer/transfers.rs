@@ -6,7 +6,6 @@ use crate::buffer::transfer::piece::Pieces;
 use crate::buffer::transfer::ring::{CHUNKS, Lane, Ring};
 use crate::buffer::transfer::staging_memory::{Preparing, StagingMemory};
 use crate::buffer::transfer::workers::{HAS_RING, Workers};
-use crate::context::capture;
 use crate::context::device::DeviceState;
 use crate::context::stream::StreamInner;
 use crate::fork;
@@ -56,7 +55,6 @@ pub(super) struct Turn<'a> {
 }
 
 impl Transfers {
-    /// Returns the transfers of a device.
     pub(crate) fn of(device: &DeviceState) -> &Self {
         device.transfers.get()
     }
@@ -64,10 +62,7 @@ impl Transfers {
     /// Sets the options for copies that begin after this call. Frees the ring: at once, which waits for work that still uses its memory, or
     /// at the end of the job that has the ring.
     pub(crate) fn configure(&self, options: TransferOptions) {
-        self.change(|state| {
-            state.options = options;
-            self.pieces.set_options(options);
-        });
+        self.change(|state| state.options = options);
     }
 
     /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the job that has it.
@@ -78,14 +73,13 @@ impl Transfers {
     /// Frees the memory under the same lock: a job that took the ring after a change of the options and before the free would write pieces of the new
     /// size to chunks of the old one.
     fn change(&self, change: impl FnOnce(&mut State)) {
-        let unused = {
+        let _unused = {
             let mut state = self.state.lock();
             change(&mut state);
             state.changes += 1;
             std::mem::take(&mut state.memory)
         };
         self.pieces.free();
-        capture::drop_after(unused);
     }
 
     pub(crate) fn options(&self) -> TransferOptions {
@@ -137,9 +131,11 @@ impl Turn<'_> {
             preparing,
             lacks,
         } = &mut self.memory;
+        // The options may have changed since the caller chose the number.
+        let threads = threads.min(self.options.threads);
         let chunk_bytes = self.options.chunk_bytes();
         let prepared = preparing.take_if(|preparing| waits || preparing.is_over());
-        let mut new = prepared.map(Preparing::finish);
+        let mut new = prepared.and_then(Preparing::finish);
         while chunk_bytes > 0 && ring.lanes() < threads {
             let bytes = (threads - ring.lanes()) * CHUNKS * chunk_bytes;
             if new.is_none() && !waits && (preparing.is_some() || bytes >= AT_ONCE) {
@@ -147,12 +143,9 @@ impl Turn<'_> {
                 break;
             }
             let memory = new.take();
-            match memory.unwrap_or_else(|| StagingMemory::allocate(device, bytes)) {
-                Ok(memory) => ring.add(memory, chunk_bytes),
-                Err(error) => {
-                    crate::telemetry::warn!(%error, "no pinned memory to stage copies: they take longer");
-                    break;
-                }
+            match memory.or_else(|| StagingMemory::allocate(device, bytes)) {
+                Some(memory) => ring.add(memory, chunk_bytes),
+                None => break,
             }
         }
         (ring.lanes() >= threads.min(2)).then_some(ring.lanes().min(threads))
@@ -200,7 +193,7 @@ impl Drop for Turn<'_> {
         } else {
             // Do this after the lock and the turn at the gate are released: the drop waits for work that uses the memory, and for threads on
             // which a subscriber may wait for this thread's turn.
-            after_unlock(move || capture::drop_after(memory));
+            after_unlock(move || drop(memory));
         }
     }
 }

@@ -6,11 +6,10 @@
 //! work, so that the next copy of a series finds it at once.
 #![allow(unsafe_code, reason = "lends work to threads that live longer")]
 
-use crate::fork;
-use crate::process_end::{self, Calls};
+use crate::process_end::Calls;
 use crate::sync::thread;
 use crate::sync::thread::JoinHandle;
-use crate::sync::{Condvar, Mutex, Turn, has_turn, spin_until};
+use crate::sync::{Condvar, Mutex, later, spin_until};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -45,9 +44,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// The number of helpers that run the work now.
     running: usize,
-    /// The number of helpers that sleep.
     sleeping: usize,
     panic: Option<Box<dyn Any + Send>>,
     closing: bool,
@@ -60,8 +57,6 @@ struct Work {
     /// The number of the next helper, and the number of helpers.
     next: usize,
     helpers: usize,
-    /// True if the thread that waits for the work has a turn at the gate.
-    has_turn: bool,
 }
 
 // SAFETY: the pointer's target is `Sync`, and lives until the work is closed and no helper runs it (see `run`).
@@ -71,11 +66,7 @@ impl Workers {
     /// Runs `work(0)` on this thread, and `work` with other numbers below `count` on helpers that start in time. When this returns or
     /// panics, no helper runs the work. Only one thread at a time may call this.
     pub(super) fn run(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
-        // While the process ends, helpers stop at their first call of CUDA.
-        let helpers = match process_end::is_ending() {
-            true => 0,
-            false => self.start(count.saturating_sub(1)),
-        };
+        let helpers = self.start(count.saturating_sub(1));
         if helpers == 0 {
             return work(0);
         }
@@ -93,7 +84,6 @@ impl Workers {
                 run,
                 next: 1,
                 helpers,
-                has_turn: has_turn(),
             });
             self.shared.works.fetch_add(1, Ordering::Release);
             state.sleeping
@@ -124,10 +114,7 @@ impl Workers {
             let thread = thread::Builder::new().name("cuda-um-transfer".to_owned());
             match thread.spawn(move || shared.help()) {
                 Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    crate::telemetry::warn!(%error, "copies have fewer threads");
-                    break;
-                }
+                Err(_) => break,
             }
         }
         threads.len().min(wanted)
@@ -139,8 +126,8 @@ impl Shared {
         HAS_RING.set(true);
         let mut seen = 0;
         while let Some((number, work)) = self.join(&mut seen) {
-            // Dropped after this thread has left the work, so that deferred events are sent after that.
-            let _turn = work.has_turn.then(Turn::begin);
+            // Foreign code may wait for the thread that waits for the work. Dropped after this thread has left the work.
+            let _later = later();
             // Other threads do the rest if the process ends.
             let outcome = Calls::begin().map(|_calls| {
                 // SAFETY: the work was open when this thread joined it, and `Workers::run` waits until it has left.
@@ -195,11 +182,6 @@ impl State {
 impl Drop for Workers {
     fn drop(&mut self) {
         let threads = std::mem::take(self.threads.get_mut());
-        if fork::is_inherited() {
-            // The threads do not exist in this process.
-            threads.into_iter().for_each(std::mem::forget);
-            return;
-        }
         self.shared.state.lock().closing = true;
         self.shared.opened.notify_all();
         let own = thread::current().id();

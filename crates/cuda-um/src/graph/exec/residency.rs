@@ -22,7 +22,6 @@ fn memory<'p>(
     pairs.filter_map(|((at, slot), part)| Some((at, slot, part.memory.as_any().downcast_ref()?)))
 }
 
-/// Gives the recorded advice.
 pub(super) fn advise(contents: &Contents, parts: &[Part<'_>]) -> Result<()> {
     memory(contents, parts).try_for_each(|(_, slot, raw)| {
         slot.advice.iter().try_for_each(|(advice, bytes)| {

@@ -30,7 +30,6 @@ impl GraphExec {
         })
     }
 
-    /// The index of the scalar with this name and type.
     fn scalar_of<T: 'static>(&self, name: &str) -> Result<usize> {
         let refuse = |value, reason| Error::InvalidArgument {
             what: "a scalar of a graph",
@@ -97,7 +96,6 @@ impl GraphExec {
         Ok(())
     }
 
-    /// Refuses a launch after a change that left old and new values.
     pub(super) fn check_scalars(&self) -> Result<()> {
         match self.is_mixed {
             false => Ok(()),

@@ -4,16 +4,14 @@
 use crate::context::device::Device;
 use crate::context::op::What;
 use crate::context::tracker::InFlight;
-use crate::driver::location::Location;
 use crate::error::Result;
 use crate::label::Label;
 use crate::resource::allocation::Allocation;
-use crate::resource::arena::SLOT_BYTES;
+use crate::resource::arena::DeviceArena;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cuda_um_sys::cudaMemoryAdvise;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,29 +22,12 @@ pub(crate) struct Whole {
     traits: Traits,
     /// The parts that did not come back.
     out: AtomicUsize,
-    /// How often pages of a part may have left the device, and those of its neighbours with them.
-    departures: AtomicU64,
     /// The slots of an arena, where parts follow each other.
     pub(crate) slots: Mutex<Box<[Slot]>>,
 }
 
-/// A slot of an arena.
-#[derive(Clone)]
-pub(crate) enum Slot {
-    /// A buffer has it, or it is lost.
-    Taken,
-    /// No buffer has it; the uses are those of the last one.
-    Free(Option<Arc<InFlight>>),
-}
-
-impl Slot {
-    /// Adds the uses of the last buffer to those of the next.
-    pub(crate) fn leave_to(&self, next: &InFlight) {
-        if let Self::Free(Some(uses)) = self {
-            next.inherit(uses);
-        }
-    }
-}
+/// A slot of an arena, with the uses of its last buffer; `None` while a buffer has it, or if it is lost.
+pub(crate) type Slot = Option<Arc<InFlight>>;
 
 impl Allocation {
     /// Makes an allocation of each of these ranges of bytes, which do not overlap. The work of a part is ordered after the work of the whole memory
@@ -72,7 +53,9 @@ impl Allocation {
                 }
             };
             part.chosen = chosen;
-            part.is_read_only = is_read_only;
+            if is_read_only {
+                part.refuse_writes();
+            }
             label.into_iter().for_each(|label| part.set_label(label));
             part
         })
@@ -81,22 +64,22 @@ impl Allocation {
 
 impl Whole {
     pub(crate) fn new(memory: Allocation, name: &'static str, slots: usize) -> Self {
+        let traits = memory.traits().clone();
         let traits = Traits {
             can_give: false,
             name,
-            ..memory.traits().clone()
+            pages: Some(traits.pages.unwrap_or_default()),
+            ..traits
         };
         let uses = Arc::new(InFlight::inherited(&memory.in_flight));
         Self {
             traits,
             out: AtomicUsize::new(0),
-            departures: AtomicU64::new(0),
-            slots: Mutex::new(vec![Slot::Free(Some(uses)); slots].into()),
+            slots: Mutex::new(vec![Some(uses); slots].into()),
             memory: Some(memory),
         }
     }
 
-    /// The memory; `None` only while it is dropped.
     pub(crate) fn memory(&self) -> Option<&Allocation> {
         self.memory.as_ref()
     }
@@ -115,11 +98,6 @@ impl Whole {
         let device = Some(memory.device().for_buffer());
         Allocation::of_block(Arc::clone(self) as _, device, block)
     }
-
-    /// The memory, as its owner knows it.
-    fn owned(&self) -> Option<(&Arc<dyn Owner>, &Block)> {
-        self.memory().map(|all| (&all.owner, &**all))
-    }
 }
 
 impl Owner for Whole {
@@ -133,28 +111,8 @@ impl Owner for Whole {
         bytes: usize,
     ) -> Option<Result<Allocation>> {
         // A place in an arena is the caller's choice.
-        let (owner, _) = self.owned().filter(|_| self.slots.lock().is_empty())?;
-        Arc::clone(owner).allocate_again(device, bytes)
-    }
-
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        if let Some((owner, _)) = self.owned() {
-            owner.track_advice(range, advice, location);
-        }
-    }
-
-    fn left_device(&self, _: &Block) {
-        self.departures.fetch_add(1, Ordering::Relaxed);
-        if let Some((owner, block)) = self.owned() {
-            owner.left_device(block);
-        }
-    }
-
-    fn departures(&self, _: &Block) -> u64 {
-        let of_owner = self
-            .owned()
-            .map_or(0, |(owner, block)| owner.departures(block));
-        of_owner.wrapping_add(self.departures.load(Ordering::Relaxed))
+        let whole = self.memory().filter(|_| self.slots.lock().is_empty())?;
+        Arc::clone(&whole.owner).allocate_again(device, bytes)
     }
 
     /// The memory goes back after the uses of its parts.
@@ -169,9 +127,9 @@ impl Owner for Whole {
                 memory.pages.lost();
             }
         } else {
-            let first = (block.at() - memory.at()) / SLOT_BYTES;
-            let end = first + block.reserved_bytes / SLOT_BYTES;
-            slots[first..end].fill(Slot::Free(Some(Arc::new(block.in_flight))));
+            let first = (block.at() - memory.at()) / DeviceArena::SLOT_BYTES;
+            let end = first + block.reserved_bytes / DeviceArena::SLOT_BYTES;
+            slots[first..end].fill(Some(Arc::new(block.in_flight)));
         }
         // Release: the uses are there before the last part is back.
         self.out.fetch_sub(1, Ordering::Release);
@@ -195,7 +153,7 @@ impl Drop for Whole {
             // Work that could not be waited for may still use a part.
             return memory.leak();
         }
-        let slots = self.slots.get_mut().iter();
-        slots.for_each(|slot| slot.leave_to(&memory.in_flight));
+        let uses = self.slots.get_mut().iter().flatten();
+        uses.for_each(|uses| memory.in_flight.inherit(uses));
     }
 }

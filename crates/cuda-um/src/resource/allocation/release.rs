@@ -11,6 +11,7 @@ use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::owner::{Held, Released};
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -59,7 +60,6 @@ impl Allocation {
         block.address.host
     }
 
-    /// Leaks the memory, and releases everything else.
     pub(crate) fn leak(mut self) {
         self.take_block();
     }
@@ -79,22 +79,16 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if fork::is_inherited() {
-            return;
-        }
-        if capture::is_active() && self.is_owned {
-            self.keep_captured();
-        }
         if !self.is_owned {
             return;
         }
+        // The caller may use borrowed memory as soon as this drop returns or unwinds: while the process ends, the thread stops in the wait.
         let is_borrowed = self.traits().is_borrowed;
-        // Borrowed memory is waited for: the thread stops in the wait.
-        if fork::is_over() && !is_borrowed {
+        let waited = is_borrowed.then(|| drain_or_abort(&self.in_flight.before(Access::Write)));
+        if fork::is_over() {
             return;
         }
-        // The caller may use borrowed memory as soon as this drop returns or unwinds.
-        let waited = is_borrowed.then(|| drain_or_abort(&self.in_flight.before(Access::Write)));
+        capture::keep(self.id, || self.for_graph());
         let block = self.take_block();
         let released = Released {
             owner: &self.owner,
@@ -111,17 +105,13 @@ impl Drop for Allocation {
 }
 
 impl Allocation {
-    /// Gives the memory to the graph that this thread captures, if its work uses the memory. What is left is empty.
-    ///
-    /// Memory of the caller or of another library, which may end with this drop, stays out: no launch of the graph finds it.
-    #[cold]
-    fn keep_captured(&mut self) {
-        if self.traits().is_borrowed || self.traits().is_imported {
-            return;
-        }
-        capture::keep(self.id, || {
+    /// The memory, for the graph that this thread captures: what is left is empty. Memory of the caller or of another library, which may end with
+    /// this drop, stays out: no launch of the graph finds it.
+    fn for_graph(&mut self) -> Option<Box<dyn Any + Send + Sync>> {
+        let is_of_others = self.traits().is_borrowed || self.traits().is_imported;
+        (!is_of_others).then(|| {
             let empty = Self::empty::<u8>(self.device());
-            Box::new(std::mem::replace(self, empty))
-        });
+            Box::new(std::mem::replace(self, empty)) as _
+        })
     }
 }

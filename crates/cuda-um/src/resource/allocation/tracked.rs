@@ -34,17 +34,13 @@ impl Tracked for Allocation {
         if !device.runtime().is_same(self.device().runtime()) {
             return Err(Error::RuntimeMismatch { what: "the buffer" });
         }
-        if self.is_host_memory() && self.bytes() > 0 && self.device_pointer().is_none() {
-            return Err(Error::NotSupported {
-                what: format!(
-                    "a kernel's use of {} memory (buffer {})",
-                    self.traits().name,
-                    self.id()
-                ),
-                needs: "a device that maps host memory".to_owned(),
-                have: format!("device {} ({})", device.ordinal(), device.name()),
-            });
-        }
+        let is_mapped =
+            !self.is_host_memory() || self.bytes() == 0 || self.device_pointer().is_some();
+        let needs = "a device that maps host memory";
+        device.state().check_attribute(is_mapped, needs, || {
+            let name = self.traits().name;
+            format!("a kernel's use of {name} memory (buffer {})", self.id)
+        })?;
         if self.kind() == MemoryKind::System {
             device
                 .state()
@@ -65,6 +61,7 @@ impl Tracked for Allocation {
         Ok(())
     }
 
+    #[inline]
     fn kernel_address(&self) -> *mut u8 {
         self.device_pointer().unwrap_or(self.pointer()).as_ptr()
     }

@@ -1,4 +1,4 @@
-//! Tracks advice for memory, so that its next owner does not inherit it.
+//! What the buffers on shared pages owe each other: advice that the next owner does not inherit, and departures of neighbours.
 #![allow(unsafe_code, reason = "passes addresses to CUDA")]
 
 use crate::context::device::DeviceState;
@@ -9,12 +9,10 @@ use crate::resource::pool::class::host_page;
 use crate::sync::Mutex;
 use cuda_um_sys::cudaMemoryAdvise;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Advice for a buffer.
 #[derive(Clone, Debug)]
 struct Advised {
-    /// The addresses of the advice.
     range: Range<usize>,
     location: Location,
     set: cudaMemoryAdvise,
@@ -22,12 +20,16 @@ struct Advised {
     is_stale: bool,
 }
 
-/// All advice for the memory of a pool, or for one allocation.
+/// The memory of a pool, or one allocation.
 #[derive(Default)]
-pub(crate) struct AdvisedRanges {
+pub(crate) struct SharedPages {
     ranges: Mutex<Vec<Advised>>,
     // The number of ranges, so that memory without advice takes no lock.
     count: AtomicUsize,
+    /// How often pages of buffers that share blocks of 2 MiB may have left the device, and those of their neighbours with them.
+    // Relaxed: the block passes through a lock from the buffer that left to the next owner. A departure of a neighbour at the same time has no
+    // order with a prefetch of this block anyway, and a wrong guess costs a page fault.
+    departures: AtomicU64,
 }
 
 /// The range extended to whole pages of the host, on which prefetch and advice operate.
@@ -36,7 +38,17 @@ pub(crate) fn pages(range: &Range<usize>) -> Range<usize> {
     range.start / page * page..range.end.next_multiple_of(page)
 }
 
-impl AdvisedRanges {
+debug!([] SharedPages, "SharedPages", |it| departures: it.departures());
+
+impl SharedPages {
+    pub(crate) fn departures(&self) -> u64 {
+        self.departures.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_departure(&self) {
+        self.departures.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn change<R>(&self, change: impl FnOnce(&mut Vec<Advised>) -> R) -> R {
         let mut ranges = self.ranges.lock();
         let result = change(&mut ranges);
@@ -115,7 +127,6 @@ impl AdvisedRanges {
         Ok(any)
     }
 
-    /// Removes the advice of a slab that is freed.
     pub(super) fn forget(&self, slab: &Range<usize>) {
         if !self.is_empty() {
             self.change(|ranges| ranges.retain(|advised| !slab.contains(&advised.range.start)));

@@ -28,7 +28,6 @@ const PINNED_SLAB: usize = CHUNK;
 const PINNED_KEEP: usize = 256 << 20;
 
 impl DefaultPools {
-    /// The pool of a kind, made at the first call.
     fn get(&self, device: &Device, kind: MemoryKind) -> Result<Option<&Homes>> {
         let Some(choice) = self.0.get(kind as usize) else {
             return Ok(None);
@@ -53,7 +52,6 @@ fn default_pool(device: &Device, kind: MemoryKind, options: PoolOptions) -> Resu
     Pool::new(device, kind, options).map(Pool::into_homes)
 }
 
-/// The value of `CUDA_UM_POOLS`.
 fn are_on() -> Result<bool> {
     match cuda_um_sys::variable(POOLS) {
         None => Ok(true),
@@ -99,16 +97,9 @@ impl Device {
     /// there is none (see [`set_pool_options`](Self::set_pool_options)). It is of slabs also for device memory, so that other devices can access
     /// the memory, and no buffer waits for a stream.
     ///
-    /// # What the pools keep
-    ///
-    /// The memory of a buffer that is dropped stays in its pool, for later buffers. A pool of slabs keeps
-    ///
-    /// - blocks above 16 MiB (half a slab): together at most [`PoolOptions::keep_bytes`], by default a quarter of the device's memory, and
-    ///   256 MiB of pinned memory;
-    /// - slabs of 32 MiB (2 MiB of pinned memory, less on small devices) that have smaller blocks: as many as were in use at one time.
-    ///
-    /// [`trim`](Self::trim) returns all free memory to CUDA. If an allocation of this library finds no memory, it trims the pools and tries
-    /// again.
+    /// It keeps the memory of dropped buffers until it is [trimmed](Pool::trim), or an allocation of this library finds no memory: blocks above
+    /// 16 MiB (half a slab) together at most [`PoolOptions::keep_bytes`], by default a quarter of the device's memory and 256 MiB of pinned
+    /// memory, and as many slabs of 32 MiB (2 MiB of pinned memory, less on small devices) with smaller blocks as were in use at one time.
     ///
     /// # Errors
     ///
@@ -125,17 +116,6 @@ impl Device {
 
     /// Sets the options of the default pool of a kind of memory. `None` turns the pool off: each buffer of the kind is a separate allocation,
     /// which CUDA frees when the buffer is dropped. A limit applies to the pool only: beyond it, a buffer is a separate allocation.
-    ///
-    /// ```
-    /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-    /// use cuda_um::{MemoryKind, PoolOptions};
-    ///
-    /// device.set_pool_options(MemoryKind::Managed, PoolOptions::default().keep_bytes(1 << 30))?;
-    /// println!("{:?}", device.pool_stats(MemoryKind::Managed));
-    /// device.set_pool_options(MemoryKind::Pinned, PoolOptions::default().slab_bytes(8 << 20).limit_bytes(64 << 20))?;
-    /// device.set_pool_options(MemoryKind::Device, None)?;
-    /// # Ok::<(), cuda_um::Error>(())
-    /// ```
     ///
     /// # Errors
     ///

@@ -6,7 +6,6 @@ use crate::context::device::Device;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Allocate;
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::driver::memory::Driver;
 use cuda_um_sys::RuntimeVersion;
@@ -18,49 +17,25 @@ use std::sync::Arc;
 /// [`UnifiedBuffer::into_raw`](crate::UnifiedBuffer::into_raw). For other purposes [`Pool`](crate::Pool) is faster, and works with every
 /// version and device.
 ///
-/// ```
-/// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
-/// use cuda_um::{ErrorKind, MemoryKind, PoolOptions, UnifiedBuffer, resource::DriverPool};
-///
-/// let pool = match DriverPool::new(&device, MemoryKind::Managed, PoolOptions::default()) {
-///     Ok(pool) => pool,
-///     Err(error) if error.kind() == ErrorKind::NotSupported => return Ok(()), // it tells the reason
-///     Err(error) => return Err(error),
-/// };
-/// let buffer = UnifiedBuffer::from_slice_in(&pool, &[1.0f32, 2.0])?;
-/// assert_eq!(buffer.host()?[1], 2.0);
-/// # Ok::<(), cuda_um::Error>(())
-/// ```
-///
 /// # Ordering
 ///
-/// Allocations and frees are work on the device's [default stream](Device::default_stream): a buffer's first use on another stream runs
-/// after its allocation, its free after all its uses. So **a buffer that is dropped while a long kernel uses it delays that stream until
-/// the kernel is done**, and with it the buffers allocated later.
+/// Allocations and frees are work on the device's [default stream](Device::default_stream), which a free orders after all uses. So **a buffer
+/// that is dropped while a long kernel uses it delays that stream until the kernel is done**, and with it the buffers allocated later.
 ///
 /// # Access
 ///
-/// Only this device can access its device memory: by default the driver lets no other device access its pools, and the library does not
-/// change that. A copy to or from device memory of another device works on a stream of either device; other work needs a stream of the
-/// pool's device.
-///
-/// CUDA takes advice only for memory of `cudaMallocManaged`: [`UnifiedBuffer::advise`](crate::UnifiedBuffer::advise) returns
-/// [`HintOutcome::NotApplied`](crate::managed::HintOutcome::NotApplied) for a buffer of this pool. Prefetches work.
+/// Kernels of other devices cannot access its device memory; copies can. CUDA takes advice only for memory of `cudaMallocManaged`, so that for a
+/// buffer of this pool is [`HintOutcome::NotApplied`](crate::managed::HintOutcome::NotApplied). Prefetches work.
 ///
 /// # Statistics
 ///
 /// [`PoolStats`](crate::resource::PoolStats) has the driver's own numbers: `live_bytes` counts the memory of buffers whose free has not run,
-/// and memory that was given to another owner, which `live_buffers` does not count. The driver does not report how it divides its pool:
-/// [`PoolOptions::slab_bytes`] and [`PoolOptions::keep_bytes`] have no effect, `slabs` is 0, and all free memory counts as one block.
-/// [`PoolOptions::limit_bytes`] is the driver's limit (`cudaMemPoolProps::maxSize`). The driver chooses how much it reserves at a time, and
-/// keeps it until it is [trimmed](Self::trim): allocations of other resources can be refused meanwhile.
+/// and memory that was given to another owner, which `live_buffers` does not count. [`PoolOptions::slab_bytes`] and
+/// [`PoolOptions::keep_bytes`] have no effect, and `slabs` is 0; [`PoolOptions::limit_bytes`] is the driver's limit
+/// (`cudaMemPoolProps::maxSize`). The driver keeps what it reserves until it is [trimmed](Self::trim).
 ///
-/// # Lifetime
-///
-/// The memory returns to CUDA when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed
-/// by then, the driver's pool stays until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
-///
-/// All methods may be called from any thread.
+/// The pool ends when the last handle and the last buffer are dropped. If memory that was given to another owner is not freed by then, it stays
+/// until the process ends: CUDA allows to destroy it, but driver 580 crashed after that.
 #[derive(Clone)]
 pub struct DriverPool {
     memory: Arc<Driver>,
@@ -92,10 +67,8 @@ impl DriverPool {
     fn owner(&self) -> &Device {
         &self.memory.device
     }
-}
 
-impl Allocate for DriverPool {
-    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+    fn take(&self, bytes: usize) -> Result<Allocation> {
         self.memory.allocate(bytes)
     }
 }
@@ -106,7 +79,6 @@ const SINCE: RuntimeVersion = RuntimeVersion::new(13, 0);
 /// The first version with limits, which managed pools do not have.
 const LIMITS_SINCE: RuntimeVersion = RuntimeVersion::new(12, 2);
 
-/// Refuses a runtime or a device without such pools.
 fn check(device: &Device, kind: MemoryKind, options: &PoolOptions) -> Result<()> {
     let (state, version) = (device.state(), device.api().version());
     let what = format!("{kind} in a pool of the driver");

@@ -251,13 +251,4 @@ impl Heap {
     pub(super) fn slab_count(&self) -> usize {
         self.slabs.len()
     }
-
-    /// The largest extent or free dedicated slab, in bytes.
-    pub(super) fn largest_free(&self) -> usize {
-        let extents = self.slabs.values().flat_map(|slab| slab.extents.values());
-        let dedicated = self.dedicated.keys().next_back();
-        extents
-            .map(|extent| extent.bytes)
-            .fold(dedicated.copied().unwrap_or(0), usize::max)
-    }
 }

@@ -33,17 +33,12 @@ macro_rules! pool_methods {
             fn kind(&self) -> $crate::MemoryKind {
                 self.memory().traits.kind
             }
-        }
 
-        impl std::fmt::Debug for $pool {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($pool))
-                    .field("device", &self.device().ordinal())
-                    .field("kind", &self.memory().traits.kind)
-                    .field("options", &self.memory().options)
-                    .field("stats", &self.stats())
-                    .finish_non_exhaustive()
+            fn allocate(&self, bytes: usize) -> $crate::Result<Allocation> {
+                self.take(bytes)
             }
         }
+
+        debug!([] $pool, stringify!($pool), |it| device: it.device().ordinal(), kind: it.memory().traits.kind, options: it.memory().options, stats: it.stats());
     };
 }

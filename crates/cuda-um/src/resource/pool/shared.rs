@@ -10,7 +10,7 @@ use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
 use crate::resource::owner::Traits;
-use crate::resource::pool::advised::AdvisedRanges;
+use crate::resource::pool::advised::SharedPages;
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::heap::Heap;
 use crate::resource::pool::shard::{SHARDS, Shards};
@@ -18,7 +18,7 @@ use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::resource::separate::Cuda;
 use crate::sync::{Mutex, shard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The order of the locks is `growing`, `heap`, a shard, advice. `growing` is held while CUDA allocates or frees. No lock is held during a
 /// wait.
@@ -30,21 +30,12 @@ pub(super) struct Shared {
     shards: Shards<Box<Block>>,
     heap: Mutex<Heap>,
     growing: Mutex<()>,
-    pub(super) advised: AdvisedRanges,
+    /// Those of the traits.
+    pages: Arc<SharedPages>,
     /// Live bytes, and the spare bytes of the shards.
     // Relaxed, as the peak: counts for statistics, on which no access of memory depends.
     charged_bytes: AtomicUsize,
     peak_bytes: AtomicUsize,
-    /// Counts how often pages of small blocks may have left the device. They share pages of 2 MiB with others, which the driver may have moved
-    /// as well.
-    // Relaxed: the block passes through a lock from the buffer that left to the next owner. A departure of a neighbour at the same time has no
-    // order with a prefetch of this block anyway, and a wrong guess costs a page fault.
-    departures: AtomicU64,
-}
-
-/// Returns true for blocks that share pages of 2 MiB with others.
-fn has_neighbours(bytes: usize) -> bool {
-    bytes < CHUNK
 }
 
 /// The spare bytes of a shard above which they are discharged.
@@ -59,18 +50,21 @@ impl Shared {
             _ => "pooled device",
         };
         let classes = Classes::new(options.slab_bytes);
+        let pages = Arc::<SharedPages>::default();
         Self {
-            traits: Traits::of(device, *kind, name),
+            traits: Traits {
+                pages: Some(Arc::clone(&pages)),
+                ..Traits::of(device, *kind, name)
+            },
+            pages,
             upstream,
             options,
             shards: Shards::new(classes.count()),
             classes,
             heap: Mutex::default(),
             growing: Mutex::default(),
-            advised: AdvisedRanges::default(),
             charged_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
-            departures: AtomicU64::new(0),
         }
     }
 
@@ -80,10 +74,10 @@ impl Shared {
             Some(class) => self.take_class(device, shard, class)?,
             None => self.take_dedicated(device, bytes)?,
         };
-        block.is_away |= has_neighbours(block.bytes) && block.departures != self.departures();
-        if !self.advised.is_empty() {
+        block.is_away |= block.bytes < CHUNK && block.departures != self.pages.departures();
+        if !self.pages.is_empty() {
             // SAFETY: the advice was for buffers in the block's slab, which is freed only when all its blocks are free.
-            match unsafe { self.advised.undo(&self.traits.device, &block) } {
+            match unsafe { self.pages.undo(&self.traits.device, &block) } {
                 // CUDA may move pages when advice is undone.
                 Ok(undone) => block.is_away |= undone,
                 Err(error) => {
@@ -96,22 +90,11 @@ impl Shared {
         Ok(block)
     }
 
-    pub(super) fn departures(&self) -> u64 {
-        self.departures.load(Ordering::Relaxed)
-    }
-
-    /// Counts that pages of a block may have left the device.
-    pub(super) fn left_device(&self, bytes: usize) {
-        if has_neighbours(bytes) {
-            self.departures.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     /// Takes a block back.
     pub(super) fn give(&self, shard: usize, mut block: Box<Block>) {
         let size = block.reserved_bytes;
-        (block.bytes, block.departures) = (size, self.departures());
-        self.advised.retire(&block);
+        (block.bytes, block.departures) = (size, self.pages.departures());
+        self.pages.retire(&block);
         let Some(class) = block.class else {
             self.charged_bytes.fetch_sub(size, Ordering::Relaxed);
             let keep = self.options.keep_bytes.unwrap_or(usize::MAX);
@@ -260,7 +243,7 @@ impl Shared {
                 device.trim_pools();
             }
             // Wait until memory that was dropped in use is free. Meanwhile other threads may use the pool.
-            self.traits.device.reclaim.flush(Which::Own);
+            let _ = self.traits.device.reclaim.flush(Which::Own);
         }
     }
 
@@ -300,7 +283,7 @@ impl Shared {
     fn let_go(&self, slabs: Vec<Allocation>) -> usize {
         let mut bytes = 0;
         for slab in &slabs {
-            self.advised.forget(&slab.addresses());
+            self.pages.forget(&slab.addresses());
             bytes += slab.bytes();
         }
         drop(slabs);
@@ -310,15 +293,11 @@ impl Shared {
     pub(super) fn stats(&self) -> PoolStats {
         let heap = self.heap.lock();
         let (mut live_buffers, mut live_bytes) = heap.live_dedicated();
-        let mut largest_free_bytes = heap.largest_free();
         // While other threads take and return blocks, the sums may be slightly off.
         let (mut buffers, mut bytes) = (0, 0);
         for shard in self.shards.iter() {
             buffers += shard.live_buffers;
             bytes += shard.live_bytes;
-            let largest = shard.free.iter().rposition(|free| !free.is_empty());
-            let largest = largest.map_or(0, |class| self.classes.size(class));
-            largest_free_bytes = largest_free_bytes.max(largest);
         }
         live_buffers += usize::try_from(buffers).unwrap_or(0);
         live_bytes += usize::try_from(bytes).unwrap_or(0);
@@ -333,7 +312,6 @@ impl Shared {
             free_bytes: heap.reserved_bytes.saturating_sub(live_bytes),
             live_buffers,
             slabs: heap.slab_count(),
-            largest_free_bytes,
         }
     }
 }

@@ -2,26 +2,21 @@
 #![allow(unsafe_code, reason = "takes memory back")]
 
 use crate::context::device::Device;
-use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::resource::allocation::Allocation;
 use crate::resource::block::Block;
 use crate::resource::kind::MemoryKind;
-use crate::resource::memory_resource::Allocate;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::PoolOptions;
 use crate::resource::pool::shard::SHARDS;
 use crate::resource::pool::shared::Shared;
 use crate::resource::separate::Cuda;
 use crate::sync::shard;
-use cuda_um_sys::cudaMemoryAdvise;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A pool of one kind of memory of a device, in large slabs. A clone is the same pool.
 ///
-/// It is a [`MemoryResource`](crate::resource::MemoryResource): the constructors of the buffers of its kind take it. A buffer that is dropped returns to the pool at once, in
-/// use or not, and the next buffer of its size class reuses its memory:
+/// A buffer that is dropped returns to the pool at once, in use or not, and the next buffer of its size class reuses its memory:
 ///
 /// ```
 /// # let device = cuda_um::Runtime::from_table(cuda_um_sim::Sim::from_env().unwrap().table())?.device(0)?;
@@ -39,39 +34,21 @@ use std::sync::Arc;
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 ///
-/// Each device has a pool of each kind from which buffers are made by default: [`Device::pool`].
-///
 /// # Ordering
 ///
 /// A new buffer inherits the uses of its memory's former owner: its first work on another stream is ordered after them, and its first host
-/// access waits for them. Work on the same stream needs no order. Before that, no event is recorded and no thread waits. If the former
-/// owner's work failed, the wait for it returns its error.
-///
-/// The host writes new pinned buffers, so [`zeroed_in`](crate::PinnedBuffer::zeroed_in) and
-/// [`from_slice_in`](crate::PinnedBuffer::from_slice_in) may wait for a device, which a new allocation would not.
+/// access waits for them, also for the zeros of a new pinned buffer. If the former owner's work failed, the wait for it returns its error.
 ///
 /// # Pages
 ///
-/// Sizes are rounded up: to multiples of 256 bytes up to 4 KiB, above to whole pages of 4 KiB, and to multiples of 2 MiB for more than
-/// 2 MiB; in all cases to one of four steps between two powers of two. So small buffers share pages; buffers of more than 3840 bytes share
-/// none of 4 KiB, but on Arm the host may have pages of 16 or 64 KiB. Prefetch and advice apply to whole pages: **advice or a prefetch for a small buffer also applies to other buffers on the page**,
-/// and an access by the CPU may migrate them. Their contents are never changed. The driver migrates up to 64 KiB or 2 MiB at once.
+/// Sizes are rounded up to one of four steps between two powers of two: multiples of 256 bytes up to 4 KiB, of 4 KiB up to 2 MiB, and of
+/// 2 MiB. So small buffers share pages (on Arm, where hosts have pages of up to 64 KiB, also larger ones): **advice or a prefetch for a small
+/// buffer also applies to other buffers on the page**, and an access by the CPU may migrate them. Advice is undone before memory has a new
+/// owner. Addresses are multiples of 256 bytes; blocks of 2 MiB and more begin at multiples of 2 MiB if CUDA aligns slabs so, as it does on GPUs.
 ///
-/// Blocks of 2 MiB and more begin at multiples of 2 MiB within their slab, and blocks of 64 KiB and more at multiples of 16 KiB or more.
-/// Their addresses are aligned in the same way if CUDA aligns slabs to 2 MiB; it does so on GPUs, but does not promise it. Blocks of pinned
-/// memory begin at multiples of 256 bytes.
-///
-/// A buffer of more than half a slab has a dedicated slab, which is kept for the next buffer of about the same size.
-///
-/// Advice for a buffer is undone before its memory has a new owner.
-///
-/// # Lifetime
-///
-/// The slabs return to CUDA when the last handle and the last buffer are dropped, or by [`trim`](Self::trim). A slab in use is freed when
-/// its work is done; no thread waits for it. Free memory of a pool may keep streams live that worked on it. If an allocation elsewhere lacks
-/// memory, the default pools of the device are trimmed; other pools keep theirs.
-///
-/// All methods may be called from any thread.
+/// A buffer of more than half a slab has a slab of its own, which is kept for the next buffer of about the same size. Slabs return to CUDA when the
+/// last handle and the last buffer are dropped, or by [`trim`](Self::trim), and their work is done. If an allocation elsewhere lacks memory, the
+/// default pools of the device ([`Device::pool`]) are trimmed; other pools keep theirs.
 #[derive(Clone)]
 pub struct Pool {
     device: Device,
@@ -87,10 +64,6 @@ pub(crate) struct Home {
     pub(super) pool: Arc<Shared>,
 }
 
-/// The pages that the driver moves together at a fault: a larger block shares at most its ends with others, and so few faults cost less than a
-/// prefetch of all blocks (measured: docs/results/h100-cuda-13.0/graphs.md).
-const MIGRATED: usize = 64 << 10;
-
 impl Owner for Home {
     fn traits(&self) -> &Traits {
         &self.pool.traits
@@ -102,21 +75,6 @@ impl Owner for Home {
         bytes: usize,
     ) -> Option<Result<Allocation>> {
         Some(self.allocate(device, shard::own::<SHARDS>(), bytes))
-    }
-
-    fn track_advice(&self, range: Range<usize>, advice: cudaMemoryAdvise, location: Location) {
-        self.pool.advised.note(range, advice, location);
-    }
-
-    fn left_device(&self, block: &Block) {
-        self.pool.left_device(block.reserved_bytes);
-    }
-
-    fn departures(&self, block: &Block) -> u64 {
-        match block.reserved_bytes < MIGRATED {
-            true => self.pool.departures(),
-            false => 0,
-        }
     }
 
     unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
@@ -205,11 +163,8 @@ impl Pool {
     fn memory(&self) -> &Shared {
         &self.homes[0].pool
     }
-}
 
-impl Allocate for Pool {
-    /// The buffer has the uses of its memory's former owners.
-    fn allocate(&self, bytes: usize) -> Result<Allocation> {
+    fn take(&self, bytes: usize) -> Result<Allocation> {
         let shard = shard::own::<SHARDS>();
         self.homes[shard].allocate(&self.device, shard, bytes)
     }

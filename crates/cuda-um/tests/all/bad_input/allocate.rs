@@ -50,6 +50,7 @@ fn more_than_there_is() {
     });
 }
 
+/// claim 30: The registration of before stays.
 #[test]
 fn memory_that_cuda_has_already() {
     run(cases! {

@@ -77,7 +77,7 @@ fn events_and_times() {
     });
 }
 
-/// claim 28
+/// claim 28: `um-backend`'s page of errors has more.
 #[test]
 fn launches() {
     run(cases! {
@@ -85,28 +85,18 @@ fn launches() {
             => InvalidArgument, ["the stream belongs to another runtime"];
         "Kernel::launch", "a stream of another device": |w| w.add.launch(&w.second.1, 10, (&mut w.unified, 10u32, 1u32))
             => InvalidArgument, ["the stream belongs to device 1, not to device 0"];
-        "Kernel::launch", "a buffer of another device": |w| w.add.launch(&w.stream, 10, (&mut w.on_second, 10u32, 1u32))
-            => InvalidArgument, ["a buffer of the launch belongs to device 1, not to device 0"];
         "Kernel::launch", "a buffer of another runtime": |w| w.add.launch(&w.stream, 10, (&mut w.of_other, 10u32, 1u32))
             => InvalidArgument, ["the buffer belongs to another runtime"];
         "GraphExec::launch", "a stream of another runtime": |w| w.stream.capture(|_| Ok(()))?.instantiate()?.launch(&w.other.1, ())
             => InvalidArgument, ["belongs to another runtime"];
-        "Kernel::launch", "no blocks": |w| launch(w, [0, 1, 1], [32, 1, 1], 0)
-            => InvalidArgument, ["grid x cannot be 0"];
         "Kernel::launch", "no threads": |w| launch(w, [1, 1, 1], [32, 0, 1], 0)
             => InvalidArgument, ["block y cannot be 0"];
         "Kernel::launch", "too many blocks": |w| launch(w, [1, 65_536, 1], [32, 1, 1], 0)
             => InvalidArgument, ["grid y is 65536, and the limit is 65535"];
-        "Kernel::launch", "u32::MAX blocks": |w| launch(w, [u32::MAX; 3], [32, 1, 1], 0)
-            => InvalidArgument, ["grid x is 4294967295, and the limit is 2147483647"];
-        "Kernel::launch", "too many threads along x": |w| launch(w, [1; 3], [1025, 1, 1], 0)
-            => InvalidArgument, ["block x is 1025, and the limit is 1024"];
         "Kernel::launch", "too many threads along z": |w| launch(w, [1; 3], [1, 1, 65], 0)
             => InvalidArgument, ["block z is 65, and the limit is 64"];
         "Kernel::launch", "too many threads in all": |w| launch(w, [1; 3], [1024, 2, 1], 0)
             => InvalidArgument, ["threads of a block is 2048, and the limit is 1024"];
-        "Kernel::launch", "too much shared memory": |w| launch(w, [1; 3], [32, 1, 1], u32::MAX)
-            => InvalidArgument, ["shared memory of a block in bytes is 4294967295, and the limit is 232448"];
     });
 }
 

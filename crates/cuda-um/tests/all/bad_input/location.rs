@@ -98,7 +98,7 @@ fn numa_nodes_that_are_not_there() {
 }
 
 #[test]
-fn numa_nodes_before_cuda_12_2() {
+fn numa_nodes_as_processors_and_memory_without_advice() {
     run(cases! {
         "UnifiedBuffer::advise", "a node as a processor": |w| w.unified.advise(Advice::SetAccessedBy(Location::HostNuma(0)))
             => InvalidArgument, ["host NUMA node 0", "the host or a device"];
@@ -111,9 +111,4 @@ fn numa_nodes_before_cuda_12_2() {
         "UnifiedBuffer::range_attributes", "an empty buffer": |w| UnifiedBuffer::<u32>::zeroed(&w.device, 0)?.range_attributes()
             => InvalidArgument, ["the length cannot be 0: no pages hold an empty buffer"];
     });
-    let old = CudaVersion::V11_8;
-    let says = ["host NUMA node 0", "CUDA 12.2 or newer", "11.8"];
-    let moves = |made: &Case| made.of == "UnifiedBuffer::advise";
-    let cases = each(Location::HostNuma(0), ErrorKind::NotSupported, &says, old);
-    run(cases.filter(moves));
 }

@@ -13,7 +13,7 @@ fn with_head(device: &Device, rest: &str) -> Result<Module> {
 fn text_that_is_no_module() {
     run(cases! {
         "Module::load", "nothing": |w| Module::load(&w.device, "")
-            => Call, ["cuModuleLoadDataEx: module on device 0: ", "CUDA_ERROR_INVALID_IMAGE", "not PTX: no `.version` with a number"];
+            => Call, ["cuModuleLoadDataEx: module on device 0: ", "CUDA_ERROR_INVALID_IMAGE"];
         "Module::load", "prose": |w| Module::load(&w.device, "not PTX at all")
             => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID_IMAGE"];
         "Module::load", "a NUL": |w| Module::load(&w.device, ".version 6.4\0.target sm_60")
@@ -21,9 +21,9 @@ fn text_that_is_no_module() {
         "Module::load", "an ELF image": |w| Module::load(&w.device, "\u{7f}ELF\u{2}\u{1}")
             => InvalidArgument, ["PTX cannot be a binary image", "Module::load_image"];
         "Module::load", "a newer ISA": |w| Module::load(&w.device, ".version 99.0\n.target sm_60\n")
-            => Call, ["CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the PTX has version 99.0, and the driver (CUDA ", ": update the driver, or compile for an older version"];
+            => Call, ["CUDA_ERROR_UNSUPPORTED_PTX_VERSION"];
         "Module::load", "a newer device": |w| Module::load(&w.device, ".version 6.4\n.target sm_999\n")
-            => Call, ["CUDA_ERROR_NO_BINARY_FOR_GPU", "the PTX has the target sm_999, and device 0 (", "is sm_90: compile for sm_90 or older"];
+            => Call, ["CUDA_ERROR_NO_BINARY_FOR_GPU"];
         "Module::load", "a body that does not end": |w| with_head(&w.device, ".entry f() { ret;")
             => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX"];
         "Module::load", "a parameter of 2^64 bytes": |w| with_head(&w.device, ".entry f(.param .b8 a[18446744073709551616]) { ret; }")
@@ -47,13 +47,7 @@ fn load_image(device: &Device, image: &[u8]) -> Result<Module> {
 fn kernels_that_are_not_there() {
     run(cases! {
         "Module::kernel", "another name": |w| with_head(&w.device, ".entry add() { ret; }")?.kernel("sub")
-            => Call, ["cuModuleGetFunction", "kernel sub", "CUDA_ERROR_NOT_FOUND", "the module has add"];
-        "Module::kernel", "a module without kernels": |w| with_head(&w.device, "")?.kernel("add")
-            => Call, ["the module has no kernels"];
-        "Module::kernel", "a module of many kernels": |w| {
-            let all: String = (0..20).map(|n| format!(".entry k{n}() {{ ret; }}\n")).collect();
-            with_head(&w.device, &all)?.kernel("k20")
-        } => Call, ["k14, k15 and 4 more"];
+            => Call, ["cuModuleGetFunction", "kernel sub", "CUDA_ERROR_NOT_FOUND"];
         "Module::kernel", "no name": |w| with_head(&w.device, ".entry add() { ret; }")?.kernel("")
             => Call, ["cuModuleGetFunction", "CUDA_ERROR_NOT_FOUND"];
         "Module::kernel", "a NUL": |w| with_head(&w.device, ".entry add() { ret; }")?.kernel("add\0")

@@ -97,3 +97,15 @@ fn huge_slabs_that_no_device_has() {
     assert_eq!(buffer.to_vec().unwrap(), [3; 5000]);
     assert!(pool.stats().reserved_bytes <= 2 * MIB, "{:?}", pool.stats());
 }
+
+#[test]
+fn default_pools() {
+    run(cases! {
+        "Device::set_pool_options", "slabs of 1 byte": |w| w.device.set_pool_options(MemoryKind::Pinned, slabs(1))
+            => InvalidArgument, ["the size of a pool's slabs cannot be 1 bytes", "multiple of 2 MiB"];
+        "Device::set_pool_options", "a pool in use": |w| {
+            w.device.pool(MemoryKind::Managed)?;
+            w.device.set_pool_options(MemoryKind::Managed, None)
+        } => InvalidArgument, ["the options of a default pool cannot be None", "before the first use of managed memory on device 0"];
+    });
+}

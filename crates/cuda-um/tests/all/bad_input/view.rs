@@ -1,7 +1,6 @@
 //! Views of memory that cannot do what is asked, and casts that do not fit.
 
 use crate::bad_input::world::{cases, run};
-use cuda_um::{Advice, Location};
 use pollster::block_on;
 
 /// claim 5
@@ -29,17 +28,5 @@ fn host_access_to_device_memory() {
             => NotSupported, ["there is device memory"];
         "View::host_async", "device memory": |w| block_on(w.on_device.as_view().host_async())
             => NotSupported, ["there is device memory"];
-    });
-}
-
-#[test]
-fn memory_that_is_not_managed() {
-    run(cases! {
-        "View::advise", "device memory": |w| w.on_device.view(..10)?.advise(Advice::SetReadMostly)?.require()
-            => NotSupported, ["SetReadMostly for buffer ", "it needs managed memory, and there is device memory"];
-        "View::advise", "mapped memory": |w| w.mapped.view(..10)?.advise(Advice::SetReadMostly)?.require()
-            => NotSupported, ["it needs managed memory, and there is mapped pinned memory (General), as asked for"];
-        "View::prefetch_on", "device memory": |w| w.on_device.as_view().prefetch_on(Location::Host, &w.stream)?.require()
-            => NotSupported, ["a prefetch of buffer ", "it needs managed memory, and there is device memory"];
     });
 }

@@ -45,26 +45,6 @@ fn a_failed_wait_of_copy_to_host_does_not_leave_the_copy_going() {
     resume.join().unwrap();
 }
 
-/// claim 30
-#[test]
-#[allow(unsafe_code, reason = "simulates code that calls CUDA directly")]
-fn memory_that_other_code_registered_stays_registered() {
-    let (sim, device, _) = simulated(Gpu::H200);
-    let mut memory = vec![0u32; 4096];
-    let (table, address) = (sim.table(), memory.as_mut_ptr().cast());
-    // SAFETY: the memory lives until it is unregistered.
-    let code = unsafe { (table.cudaHostRegister)(address, 4096 * 4, 0) };
-    assert_eq!(code, cudaError::cudaSuccess);
-    let already = cudaError::cudaErrorHostMemoryAlreadyRegistered.0;
-    for from in [0, 1000] {
-        let refused = RegisteredBuffer::scope(&device, &mut memory[from..], |_| ());
-        fails!(refused, Error::Call { code, .. } if code == already);
-    }
-    // SAFETY: it was registered above.
-    let code = unsafe { (table.cudaHostUnregister)(address) };
-    assert_eq!(code, cudaError::cudaSuccess, "it still was");
-}
-
 #[test]
 fn a_lost_device_is_sticky_and_borrowed_memory_goes_back() {
     let (sim, device, stream) = simulated(Gpu::H200);

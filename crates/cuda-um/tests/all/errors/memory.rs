@@ -171,28 +171,13 @@ fn close_tells_that_memory_could_not_be_freed() {
     ] {
         let buffer = any_buffer!(kind, Buffer => Buffer::zeroed(&device, 25).unwrap());
         device.synchronize().unwrap();
-        fail(&sim, call);
+        sim.fail(Fail::call(call).with(cudaError::cudaErrorInvalidValue));
         let error = buffer.close().unwrap_err().to_string();
         assert!(error.starts_with(&format!("{call}: ")), "{error}");
     }
     sim.leaves(3, "their frees are refused", |leak| {
         matches!(leak, Leak::Memory { bytes: 100, .. })
     });
-}
-
-#[test]
-fn what_comes_before_a_free_is_tried_once_more() {
-    let (sim, device, stream) = unpooled(Gpu::H200);
-    let buffer = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
-    let add = Add::load(&device);
-    device.synchronize().unwrap();
-    let fail = || Fail::call("cudaGetDevice").with(cudaError::cudaErrorInvalidValue);
-    sim.fail(fail());
-    buffer.close().unwrap();
-    sim.fail(fail());
-    drop(add);
-    sim.fail(fail());
-    drop(stream);
 }
 
 /// Pinned memory was freed while copies used it, if the wait for them failed.

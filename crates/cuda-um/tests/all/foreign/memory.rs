@@ -6,7 +6,7 @@ use cuda_um::{
     UnifiedBuffer, UnifiedOptions,
 };
 use cuda_um_sim::Gpu;
-use cuda_um_testkit::{device, fails, is_concurrent, simulated};
+use cuda_um_testkit::{device, fails, simulated};
 use std::sync::Arc;
 
 /// Managed memory on every GPU that has it: some have mapped memory by default.
@@ -128,40 +128,26 @@ fn each_write_to_a_read_only_import_is_an_error_before_any_call() {
 }
 
 #[test]
-fn imported_managed_memory_migrates() {
-    let (_sim, device, stream) = device();
-    let theirs = managed(&device);
-    device.synchronize().unwrap();
-    let address = at(theirs.as_ptr());
-    // SAFETY: the owner keeps the memory, and nothing else uses it.
-    let mut ours = unsafe { UnifiedBuffer::from_foreign(&device, address, 1000, theirs) }.unwrap();
-    assert!(ours.is_managed());
-    if is_concurrent(&device) {
-        ours.prefetch_on(Location::Host, &stream).unwrap();
-        ours.advise(Advice::SetPreferredLocation(Location::Host))
-            .unwrap();
-        ours.prefetch_on(&device, &stream).unwrap();
-    }
-    ours.host_mut().unwrap()[9] = 3;
-    assert_eq!(ours.to_vec().unwrap()[9..11], [3, 1]);
-    ours.close().unwrap();
-}
-
-#[test]
-fn an_owner_of_memory_that_panics_breaks_nothing() {
-    let (_sim, device, stream) = device();
+fn an_owner_of_memory_or_of_a_stream_that_panics_breaks_nothing() {
+    let (_sim, device, _) = device();
     let close = |buffer: DeviceBuffer<u8>| buffer.close().unwrap();
     for end in [close, |buffer| drop(buffer)] {
-        let (counted, drops) = owner();
-        let theirs = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
+        let [(of_memory, memory), (of_stream, stream)] = [owner(), owner()];
+        let theirs = device.create_stream().unwrap();
+        // SAFETY: `theirs` lives longer.
+        let adopted = unsafe { device.adopt_stream(theirs.as_raw(), Bomb(of_stream)) }.unwrap();
+        let memory_of_theirs = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
         device.synchronize().unwrap();
-        let address = at(theirs.as_ptr());
-        let owner = (Bomb(counted), theirs);
+        let address = at(memory_of_theirs.as_ptr());
+        let owner = (Bomb(of_memory), memory_of_theirs);
         // SAFETY: the owner keeps the memory, and nothing else uses it.
         let mut ours = unsafe { DeviceBuffer::from_foreign(&device, address, 100, owner) }.unwrap();
-        ours.fill_on(1, &stream).unwrap();
+        ours.fill_on(1, &adopted).unwrap();
+        drop(adopted);
+        assert_eq!(ours.to_vec().unwrap(), [1; 100]);
         end(ours);
+        device.synchronize().unwrap();
         device.runtime().reclaim().unwrap();
-        assert_eq!(drops(), 1);
+        assert_eq!([memory(), stream()], [1, 1]);
     }
 }

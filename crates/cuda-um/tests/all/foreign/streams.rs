@@ -1,8 +1,8 @@
 //! Adopted streams.
 
-use super::{Bomb, owner};
-use cuda_um::{DeviceBuffer, Error, Runtime, UnifiedBuffer, sys};
-use cuda_um_sim::{Gpu, Sim};
+use super::owner;
+use cuda_um::{DeviceBuffer, Error, UnifiedBuffer, sys};
+use cuda_um_sim::Gpu;
 use cuda_um_testkit::{device, fails, simulated};
 
 const LEGACY: usize = 1;
@@ -88,35 +88,4 @@ fn the_legacy_default_stream_is_adopted_and_that_of_a_thread_refused() {
         "cudaStreamPerThread"
     );
     assert_eq!(drops(), 1, "an error drops the owner");
-}
-
-#[test]
-fn an_owner_that_panics_breaks_nothing() {
-    let (_sim, device, _) = device();
-    let (counted, drops) = owner();
-    let theirs = device.create_stream().unwrap();
-    // SAFETY: `theirs` lives longer.
-    let adopted = unsafe { device.adopt_stream(theirs.as_raw(), Bomb(counted)) }.unwrap();
-    let mut data = DeviceBuffer::<u8>::zeroed(&device, 100).unwrap();
-    data.fill_on(1, &adopted).unwrap();
-    drop(adopted);
-    assert_eq!(data.to_vec().unwrap(), [1; 100]);
-    data.close().unwrap();
-    device.synchronize().unwrap();
-    assert_eq!(drops(), 1);
-}
-
-#[test]
-fn the_streams_of_another_runtime_over_the_driver_can_be_adopted() {
-    let sim = Sim::from_env().unwrap();
-    let open = || Runtime::from_table(sim.table()).unwrap().device(0).unwrap();
-    let (ours, theirs) = (open(), open());
-    let stream = theirs.create_stream().unwrap();
-    let keep = stream.clone();
-    // SAFETY: the owner keeps the stream.
-    let adopted = unsafe { ours.adopt_stream(stream.as_raw(), keep) }.unwrap();
-    let mut data = DeviceBuffer::<u8>::zeroed(&ours, 100).unwrap();
-    fails!(data.fill_on(1, &stream), Error::RuntimeMismatch { .. });
-    data.fill_on(1, &adopted).unwrap();
-    assert_eq!(data.to_vec().unwrap(), [1; 100]);
 }

@@ -53,13 +53,11 @@ fn the_numbers_add_up() {
         assert_eq!((stats.live_buffers, stats.live_bytes), (3, live));
         assert_eq!((stats.slabs, stats.reserved_bytes), (slabs, reserved));
         assert_eq!(stats.free_bytes, reserved - live);
-        assert!(!it.is(Driver) || stats.largest_free_bytes == stats.free_bytes);
         drop(buffers);
         it.device.synchronize().unwrap();
         let stats = pool.stats();
         assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0));
         assert_eq!(stats.peak_bytes, live);
-        assert!(stats.largest_free_bytes >= 6 * MIB);
         assert_eq!(pool.trim(), reserved);
         assert_eq!(pool.stats().reserved_bytes, 0);
         let text = format!("{pool:?}");

@@ -113,6 +113,27 @@ fn a_failure_has_its_place_and_all_bytes_before_it_arrive() {
     assert!(buffer.to_vec().unwrap() == storage.bytes);
 }
 
+/// claim 39
+#[test]
+fn options_may_be_set_between_two_rounds() {
+    let (sim, device, _) = simulated(Gpu::H200);
+    device.set_transfer_options(small(3));
+    let (storage, runs) = (Storage::of(2_000_000), whole(2_000_000));
+    let mut buffer = DeviceBuffer::<u8>::zeroed(&device, 2_000_000).unwrap();
+    let mut reads = [FileRead::new(buffer.as_view_mut(), &storage, &runs).unwrap()];
+    let mut rounds = 0;
+    let done = FileRead::run(&mut reads, usize::MAX, |_| {
+        rounds += 1;
+        if rounds == 1 {
+            device.set_transfer_options(small(1));
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(done.unwrap() == 2_000_000 && rounds > 1);
+    assert_eq!(pinned(&sim), [2 * 16384], "the ring of one thread");
+    assert!(buffer.to_vec().unwrap() == storage.bytes);
+}
+
 #[test]
 fn progress_grows_to_the_end_and_stops_the_read() {
     let (sim, device, _) = simulated(Gpu::H200);

@@ -5,14 +5,14 @@ use crate::world::World;
 use cuda_um::{DeviceBuffer, Result, UnifiedBuffer, buffer::TransferOptions};
 
 pub fn streams_in_turn(world: &World) -> Result<()> {
-    let (device, first) = (&world.here().device, &world.here().stream);
+    let (device, first, add) = world.parts();
     let second = device.create_stream()?;
     let mut a = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let mut b = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     for _ in 0..3 {
-        world.here().add.try_run(first, &mut a, COUNT, 3)?;
+        add.try_run(first, &mut a, COUNT, 3)?;
         second.copy(&a, &mut b)?;
-        world.here().add.try_run(first, &mut b, COUNT, 1)?;
+        add.try_run(first, &mut b, COUNT, 1)?;
         second.copy(&b, &mut a)?;
     }
     assert_eq!(a.host()?[..], [12; COUNT]);
@@ -66,7 +66,7 @@ pub fn copies_on_two_threads(world: &World) -> Result<()> {
 }
 
 pub fn async_copies(world: &World) -> Result<()> {
-    let device = &world.here().device;
+    let (device, stream, add) = world.parts();
     device.set_transfer_options(small_ring());
     let source = numbers();
     let mut back = vec![0; MANY];
@@ -75,17 +75,14 @@ pub fn async_copies(world: &World) -> Result<()> {
     pollster::block_on(memory.copy_to_host_async(&mut back))?;
     assert!(back == source);
     let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
-    world
-        .here()
-        .add
-        .try_run(&world.here().stream, &mut unified, COUNT, 9)?;
+    add.try_run(stream, &mut unified, COUNT, 9)?;
     assert_eq!(pollster::block_on(unified.host_async())?[..], [9; COUNT]);
     Ok(())
 }
 
 /// Directly, in pieces, and through other memory.
 pub fn copies_within(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let mut expected = numbers();
     let mut memory = DeviceBuffer::from_slice(device, &expected)?;
     for (range, to) in [
@@ -102,11 +99,11 @@ pub fn copies_within(world: &World) -> Result<()> {
 
 /// Disjoint parts of a buffer in one launch, in a copy, and on two streams.
 pub fn parts_at_the_same_time(world: &World) -> Result<()> {
-    let (device, first) = (&world.here().device, &world.here().stream);
+    let (device, first, add) = world.parts();
     let second = device.create_stream()?;
     let mut memory = DeviceBuffer::<u32>::zeroed(device, 2 * COUNT)?;
     let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
-    world.here().add.try_run(first, a, COUNT, 3)?;
+    add.try_run(first, a, COUNT, 3)?;
     b.fill_on(5, &second)?;
     let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
     second.copy(&a, &mut b)?;

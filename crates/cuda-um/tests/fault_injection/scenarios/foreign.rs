@@ -10,15 +10,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 pub fn adopted_streams(world: &World) -> Result<()> {
-    let post = world.here();
-    let (device, ours) = (&post.device, &post.stream);
+    let (device, ours, add) = world.parts();
     let theirs = device.create_stream()?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     // SAFETY: the owner keeps the stream.
     let adopted = unsafe { device.adopt_stream(theirs.as_raw(), theirs.clone()) }?;
     data.fill_on(1, &adopted)?;
-    post.add.try_run(ours, &mut data, COUNT, 3)?;
-    post.add.try_run(&adopted, &mut data, COUNT, 3)?;
+    add.try_run(ours, &mut data, COUNT, 3)?;
+    add.try_run(&adopted, &mut data, COUNT, 3)?;
     // Another thread waits for the work.
     let waited = std::thread::scope(|scope| {
         let elsewhere = scope.spawn(|| data.host().map(|host| host[COUNT - 1]));
@@ -29,8 +28,7 @@ pub fn adopted_streams(world: &World) -> Result<()> {
 }
 
 pub fn imported_memory(world: &World) -> Result<()> {
-    let post = world.here();
-    let (device, stream) = (&post.device, &post.stream);
+    let (device, stream, _) = world.parts();
     let theirs = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     device.synchronize()?;
     let address = NonNull::new(theirs.as_ptr().cast_mut()).expect("an address");
@@ -46,15 +44,14 @@ pub fn imported_memory(world: &World) -> Result<()> {
 }
 
 pub fn exports_and_foreign_work(world: &World) -> Result<()> {
-    let post = world.here();
-    let (device, stream) = (&post.device, &post.stream);
+    let (device, stream, add) = world.parts();
     let theirs = device.create_stream()?;
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     let mut of_theirs = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     // SAFETY: a kernel of this library stands for the other one's; it does not use the address.
     unsafe {
         stream.enqueue_foreign((&mut data,), |_| {
-            post.add.try_run(stream, &mut of_theirs, COUNT, 3)
+            add.try_run(stream, &mut of_theirs, COUNT, 3)
         })
     }??;
     assert_eq!(of_theirs.read_one(5)?, 3);
@@ -77,14 +74,13 @@ pub fn exports_and_foreign_work(world: &World) -> Result<()> {
 }
 
 pub fn managed_pool(world: &World) -> Result<()> {
-    let post = world.here();
-    let (device, stream) = (&post.device, &post.stream);
+    let (device, stream, add) = world.parts();
     let pool = match DriverPool::new(device, MemoryKind::Managed, PoolOptions::default()) {
         Err(error) if error.kind() == ErrorKind::NotSupported && !world.migrates() => return Ok(()),
         pool => pool?,
     };
     let mut data = UnifiedBuffer::<u32>::zeroed_in(&pool, COUNT)?;
-    post.add.try_run(stream, &mut data, COUNT, 3)?;
+    add.try_run(stream, &mut data, COUNT, 3)?;
     assert_eq!(data.host()?[0], 3);
     drop(data);
     UnifiedBuffer::<u32>::zeroed_in(&pool, COUNT)?.close()

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 
 pub fn main_job(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, add) = world.parts();
     let mut data = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
     for (i, value) in data.host_mut()?.iter_mut().enumerate() {
         *value = i as u32;
@@ -21,7 +21,7 @@ pub fn main_job(world: &World) -> Result<()> {
         data.advise(Advice::SetPreferredLocation(Location::from(device)))?;
         data.prefetch_on(device, stream)?;
     }
-    world.here().add.try_run(stream, &mut data, COUNT, 2)?;
+    add.try_run(stream, &mut data, COUNT, 2)?;
     if world.migrates() {
         data.prefetch_on(Location::Host, stream)?;
     }
@@ -32,9 +32,9 @@ pub fn main_job(world: &World) -> Result<()> {
 }
 
 pub fn device_memory(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, add) = world.parts();
     let mut memory = DeviceBuffer::from_slice(device, &[5u32; COUNT])?;
-    world.here().add.try_run(stream, &mut memory, COUNT, 1)?;
+    add.try_run(stream, &mut memory, COUNT, 1)?;
     let mut found = vec![0; COUNT];
     memory.copy_to_host(&mut found)?;
     assert_eq!(found, [6; COUNT]);
@@ -84,11 +84,7 @@ pub fn read_from_a_file(world: &World) -> Result<()> {
 }
 
 pub fn system_memory(world: &World) -> Result<()> {
-    let (device, stream, add) = (
-        &world.here().device,
-        &world.here().stream,
-        &world.here().add,
-    );
+    let (device, stream, add) = world.parts();
     let mut adopted = UnifiedBuffer::from_vec(device, vec![1u32; COUNT])?;
     adopted.advise(Advice::SetPreferredLocation(Location::from(device)))?;
     adopted.prefetch_on(device, stream)?;
@@ -111,7 +107,7 @@ pub fn system_memory(world: &World) -> Result<()> {
 }
 
 pub fn registered_memory(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     if !device.capabilities().host_register {
         return Ok(());
     }
@@ -130,14 +126,14 @@ pub fn registered_memory(world: &World) -> Result<()> {
 }
 
 pub fn mapped_memory(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, add) = world.parts();
     let capabilities = device.capabilities();
     if !(capabilities.map_host_memory && capabilities.unified_addressing) {
         return Ok(());
     }
     let options = UnifiedOptions::default().placement(Placement::Mapped);
     let mut data = UnifiedBuffer::from_slice_with(device, &[1u32; COUNT], options)?;
-    world.here().add.try_run(stream, &mut data, COUNT, 4)?;
+    add.try_run(stream, &mut data, COUNT, 4)?;
     assert_eq!(data.host()?[..], [5; COUNT]);
     let pinned = PinnedBuffer::from_slice(device, &[6u32; COUNT])?;
     let again = device.create_stream()?;
@@ -148,7 +144,7 @@ pub fn mapped_memory(world: &World) -> Result<()> {
 }
 
 pub fn dropped_in_flight(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let module = Module::load(device, ADD_PTX)?;
     let add = Add(module.kernel("add")?);
     let other = device.create_stream()?;

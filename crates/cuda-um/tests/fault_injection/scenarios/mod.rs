@@ -32,45 +32,28 @@ const fn pooled(machine: Machine) -> Machine {
     }
 }
 
+const ONE: &[Machine] = &[machine(1, H200, V13_0)];
+/// Also on the second of two devices, which is not the thread's current device.
 const ALL: &[Machine] = &[
     machine(1, H200, V13_0),
     machine(1, NoConcurrentAccess, V12_9),
     machine(1, Maxwell, V11_8),
-];
-const ONE: &[Machine] = &[machine(1, H200, V13_0)];
-/// The same, and on the second of two devices, which is not the thread's current device.
-const ALL_AND_SECOND: &[Machine] = &[
-    machine(1, H200, V13_0),
-    machine(1, NoConcurrentAccess, V12_9),
-    machine(1, Maxwell, V11_8),
     machine(2, H200, V13_0),
 ];
-const FAULTING: &[Machine] = &[machine(1, H200, V13_4), machine(1, H200, V12_9)];
 const POOLED: &[Machine] = &[
     pooled(machine(1, H200, V13_0)),
-    pooled(machine(1, NoConcurrentAccess, V12_9)),
-    pooled(machine(1, Maxwell, V11_8)),
-    pooled(machine(2, H200, V13_0)),
+    pooled(machine(2, NoConcurrentAccess, V12_9)),
 ];
-const TWO: &[Machine] = &[
-    machine(2, H200, V13_0),
-    machine(2, NoConcurrentAccess, V12_9),
-    machine(2, Maxwell, V11_8),
-];
-const TWO_AND_FOUR: &[Machine] = &[
+const SEVERAL: &[Machine] = &[
     machine(2, H200, V13_0),
     machine(4, H200, V12_9),
     machine(2, NoConcurrentAccess, V12_9),
     machine(2, Maxwell, V11_8),
 ];
+const FAULTING: &[Machine] = &[machine(1, H200, V13_4), machine(1, H200, V12_9)];
 const PEERS: &[Machine] = &[machine(2, H200, V13_0), machine(4, H200, V12_9)];
 const FOUR_FAULTING: &[Machine] = &[machine(4, H200, V13_4), machine(2, H200, V12_9)];
 const PAGEABLE: &[Machine] = &[machine(1, Gh200, V13_0), machine(2, Hmm, V12_9)];
-const SHARED: &[Machine] = &[
-    machine(1, H200, V13_0),
-    machine(2, H200, V13_0),
-    machine(1, Maxwell, V11_8),
-];
 
 macro_rules! scenarios {
     ($($room:ident::$name:ident on $machines:expr;)*) => {
@@ -83,43 +66,43 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    memory::main_job on ALL_AND_SECOND;
+    memory::main_job on ALL;
     memory::device_memory on ALL;
     copies::streams_in_turn on ALL;
-    copies::staged_copies on ALL_AND_SECOND;
+    copies::staged_copies on ALL;
     copies::copies_on_two_threads on ONE;
     copies::async_copies on ALL;
-    copies::copies_within on ALL_AND_SECOND;
+    copies::copies_within on ALL;
     copies::parts_at_the_same_time on ALL;
     memory::overwritten on ALL;
     memory::read_from_a_file on ALL;
     pools::default_pools on POOLED;
     pools::unified_pool on ALL;
     pools::pinned_pool on ALL;
-    pools::device_pool on ALL_AND_SECOND;
+    pools::device_pool on ALL;
     placing::batch_prefetch on FAULTING;
     placing::advice_and_residency on FAULTING;
-    memory::dropped_in_flight on ALL_AND_SECOND;
+    memory::dropped_in_flight on ALL;
     memory::registered_memory on ALL;
     memory::system_memory on PAGEABLE;
     memory::mapped_memory on ALL;
     work::events_and_streams on ALL;
-    work::modules on ALL_AND_SECOND;
+    work::modules on ALL;
     work::graphs on ALL;
     work::from_open_to_end on ALL;
-    devices::one_buffer_on_all_devices on TWO_AND_FOUR;
-    devices::copies_between_devices on TWO;
-    devices::pools_of_all_devices on TWO;
+    devices::one_buffer_on_all_devices on SEVERAL;
+    devices::copies_between_devices on SEVERAL;
+    devices::pools_of_all_devices on SEVERAL;
     devices::batch_over_devices on FOUR_FAULTING;
-    devices::dropped_while_another_device_reads on TWO;
-    devices::each_device_for_itself on TWO_AND_FOUR;
+    devices::dropped_while_another_device_reads on SEVERAL;
+    devices::each_device_for_itself on SEVERAL;
     devices::peers on PEERS;
-    foreign::adopted_streams on ALL_AND_SECOND;
-    foreign::imported_memory on ALL_AND_SECOND;
-    foreign::exports_and_foreign_work on ALL_AND_SECOND;
+    foreign::adopted_streams on ALL;
+    foreign::imported_memory on ALL;
+    foreign::exports_and_foreign_work on ALL;
     foreign::managed_pool on ONE;
-    threads::readers_share_a_buffer on SHARED;
-    threads::pools_are_shared on SHARED;
+    threads::readers_share_a_buffer on ALL;
+    threads::pools_are_shared on ALL;
 }
 
 /// Elements of a small buffer.

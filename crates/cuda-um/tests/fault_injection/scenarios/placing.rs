@@ -8,7 +8,7 @@ use cuda_um::{
 };
 
 pub fn batch_prefetch(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let pool = Pool::new(device, MemoryKind::Managed, options())?;
     let own = [3u32, 4].map(|value| UnifiedBuffer::from_slice(device, &[value; COUNT]));
     let [first, second] = own;
@@ -25,7 +25,7 @@ pub fn batch_prefetch(world: &World) -> Result<()> {
 }
 
 pub fn advice_and_residency(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let options = UnifiedOptions::default().pattern(AccessPattern::DeviceResident);
     let data = UnifiedBuffer::<u32>::zeroed_with(device, 1 << 20, options)?;
     data.advise(Advice::SetReadMostly)?;

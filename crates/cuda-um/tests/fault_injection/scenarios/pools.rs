@@ -13,7 +13,7 @@ pub fn options() -> PoolOptions {
 }
 
 pub fn default_pools(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     for round in 0..2u32 {
         let mut unified = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
         let pinned = PinnedBuffer::from_slice(device, &[round; COUNT])?;
@@ -29,7 +29,7 @@ pub fn default_pools(world: &World) -> Result<()> {
 }
 
 pub fn unified_pool(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, add) = world.parts();
     let pool = Pool::new(device, MemoryKind::Managed, options())?;
     for round in 0..3u32 {
         let mut small = UnifiedBuffer::from_slice_in(&pool, &[round; COUNT])?;
@@ -37,11 +37,8 @@ pub fn unified_pool(world: &World) -> Result<()> {
         if world.migrates() {
             small.advise(Advice::SetReadMostly)?;
         }
-        world
-            .here()
-            .add
-            .launch(stream, COUNT, (&mut large, COUNT as u32, round + 1))?;
-        world.here().add.try_run(stream, &mut small, COUNT, 1)?;
+        add.launch(stream, COUNT, (&mut large, COUNT as u32, round + 1))?;
+        add.try_run(stream, &mut small, COUNT, 1)?;
         drop(large);
         assert_eq!(small.host()?[..], [round + 1; COUNT]);
     }
@@ -50,7 +47,7 @@ pub fn unified_pool(world: &World) -> Result<()> {
 }
 
 pub fn pinned_pool(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let pool = Pool::new(device, MemoryKind::Pinned, options())?;
     let mut memory = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     for round in 0..3u32 {
@@ -74,16 +71,13 @@ pub fn on_device(device: &Device) -> Result<Box<dyn MemoryResource>> {
 }
 
 pub fn device_pool(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, add) = world.parts();
     let pool = on_device(device)?;
     let mut last = Vec::new();
     for round in 0..3u32 {
         let mut scratch = DeviceBuffer::<u32>::zeroed_in(&*pool, COUNT)?;
         let mut more = DeviceBuffer::from_slice_in(&*pool, &[round; COUNT])?;
-        world
-            .here()
-            .add
-            .try_run(stream, &mut scratch, COUNT, round)?;
+        add.try_run(stream, &mut scratch, COUNT, round)?;
         stream.copy(&scratch, &mut more)?;
         last = more.to_vec()?;
     }

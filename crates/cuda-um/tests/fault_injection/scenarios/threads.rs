@@ -27,9 +27,9 @@ fn on_threads(world: &World, work: impl Fn(usize, &Post) -> Result<()> + Sync) -
 
 /// Each thread copies it on its own stream, and reads it on the host if kernels allow that.
 pub fn readers_share_a_buffer(world: &World) -> Result<()> {
-    let here = world.here();
-    let mut shared = UnifiedBuffer::<u32>::zeroed(&here.device, COUNT)?;
-    here.add.try_run(&here.stream, &mut shared, COUNT, 6)?;
+    let (device, stream, add) = world.parts();
+    let mut shared = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
+    add.try_run(stream, &mut shared, COUNT, 6)?;
     let shared = Arc::new(shared);
     on_threads(world, |_, post| {
         let (shared, stream) = (Arc::clone(&shared), post.device.create_stream()?);

@@ -11,7 +11,7 @@ use cuda_um::{
 use cuda_um_testkit::{ADD_PTX, Add};
 
 pub fn events_and_streams(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let other = device.create_stream()?;
     let mut data = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
     let before = Event::timed(stream)?;
@@ -30,7 +30,7 @@ pub fn events_and_streams(world: &World) -> Result<()> {
 }
 
 pub fn modules(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let module = Module::load(device, ADD_PTX)?;
     let kernel = module.kernel("add")?;
     kernel.allow_shared_bytes(1024)?;
@@ -46,7 +46,7 @@ pub fn modules(world: &World) -> Result<()> {
 
 /// A capture over two streams, launches, a named scalar, and drops while the work runs.
 pub fn graphs(world: &World) -> Result<()> {
-    let (device, stream) = (&world.here().device, &world.here().stream);
+    let (device, stream, _) = world.parts();
     let second = device.create_stream()?;
     let add = Add(Module::load(device, ADD_PTX)?.kernel("add")?);
     let source = DeviceBuffer::<u32>::zeroed(device, COUNT)?;

@@ -1,7 +1,6 @@
-//! Element types as text, and the rows of shards.
+//! Element types as text.
 
-use um_backend::sim::Sim;
-use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType, Sharded, Split};
+use um_backend::DType;
 
 const DTYPES: [DType; 17] = [
     DType::Bool,
@@ -58,34 +57,4 @@ fn unknown_names_are_refused_with_the_known_ones() {
         );
     }
     assert!(serde_json::from_str::<DType>(r#""f33""#).is_err());
-}
-
-#[test]
-fn rows_are_in_proportion_and_complete() {
-    let sim = Sim::builder().devices(9).build();
-    assert!(sim.is_err(), "a simulator has up to eight devices");
-    let sim = Sim::builder().devices(8).build().unwrap();
-    let config = CudaBackendConfig::default().simulator(sim);
-    let first = CudaBackend::initialize_blocking(config).unwrap();
-    let backends: Vec<_> = (0..8).map(|i| first.sibling(i).unwrap()).collect();
-    let lens = |rows, weights: &[f64]| -> Vec<usize> {
-        let (backends, split) = (&backends[..weights.len()], Split::Weights(weights));
-        let sharded = Sharded::<u8>::zeroed(backends, BufferKind::Host, rows, 1, split).unwrap();
-        let ranges: Vec<_> = (0..weights.len()).map(|i| sharded.rows_of(i)).collect();
-        assert_eq!((ranges[0].start, ranges[weights.len() - 1].end), (0, rows));
-        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
-        ranges.into_iter().map(|range| range.len()).collect()
-    };
-    assert_eq!(lens(10, &[1.0; 3]), [3, 4, 3]);
-    assert_eq!(lens(2, &[1.0; 4]), [1, 0, 1, 0]);
-    assert_eq!(lens(0, &[1.0; 2]), [0, 0]);
-    assert_eq!(lens(8, &[3.0, 0.0, 1.0, 0.0]), [6, 0, 2, 0]);
-    assert_eq!(lens(4, &[f64::MAX, f64::MAX]), [2, 2]);
-    assert_eq!(lens(4, &[f64::MIN_POSITIVE, f64::MIN_POSITIVE]), [2, 2]);
-    assert_eq!(lens(3, &[5e-324, 1e300]), [0, 3]);
-    for (rows, count) in [(1, 8), (7, 5), (1000, 7)] {
-        let lens = lens(rows, &vec![1.0; count]);
-        let (least, most) = (lens.iter().min(), lens.iter().max());
-        assert!(most.unwrap() - least.unwrap() <= 1, "{rows} {lens:?}");
-    }
 }

@@ -3,11 +3,10 @@
 use std::io::{Read, Seek, Write};
 
 use cuda_um::kernel::{Arguments, ReadArg};
-use um_backend::cuda_um::Error;
 use um_backend::{BufferKind, DType};
 
 use crate::support::kernel::Double;
-use crate::support::{on_each, on_each_preset};
+use crate::support::on_each;
 
 /// More than two pieces of a staged copy.
 const LEN: usize = (9 << 20) / 4 + 5;
@@ -70,61 +69,6 @@ fn weights_come_from_a_file_and_go_back() {
             assert_eq!(file, [0, 0, 0, 1, 2, 3], "{kind}: elements are counted");
             let outside = blocks.write_to(&mut file, 0..5).unwrap_err().to_string();
             assert_eq!(outside, "range 0..5 is not within the buffer's 4 elements");
-        }
-    });
-}
-
-/// A copy and a fill on two other streams: the work on one buffer is ordered, and unrelated work does not wait.
-#[test]
-fn a_copy_on_one_stream_does_not_wait_for_another_stream() {
-    on_each_preset(
-        |builder| builder,
-        |machine| {
-            let (backend, sim) = (machine.backend(), machine.sim.as_ref().unwrap());
-            let loader = backend.device().create_stream().unwrap();
-            let mut batch = backend.create::<f32>(BufferKind::Cuda, 1000).unwrap();
-            let mut other = backend.create::<f32>(BufferKind::Cuda, 1000).unwrap();
-            backend.synchronize().unwrap();
-            let paused = sim.pause();
-            // Enqueued on the backend's stream, which does not advance; then on the loader's.
-            other.fill(2.0).unwrap();
-            batch.copy_from_host_on(&[3.0; 1000], &loader).unwrap();
-            drop(paused);
-            let mut back = [0.0; 1000];
-            batch.copy_to_host_on(&mut back, &loader).unwrap();
-            assert_eq!(back, [3.0; 1000]);
-            assert_eq!(other.to_vec().unwrap(), [2.0; 1000]);
-        },
-    );
-}
-
-#[test]
-fn wrong_streams_and_lengths_are_refused() {
-    let machine = |builder| builder;
-    on_each_preset(machine, |machine| {
-        let (backend, other) = (machine.backend(), machine.on_another_runtime());
-        let of = |len| backend.create::<f32>(BufferKind::Cuda, len).unwrap();
-        for (stream, len) in [
-            (other.device().stream(), 10),
-            (backend.device().stream(), 9),
-        ] {
-            let (mut buffer, source) = (of(10), of(len));
-            let host = &mut [1.0; 10][..len];
-            for (call, outcome) in [
-                ("copy_from_host_on", buffer.copy_from_host_on(host, stream)),
-                ("copy_to_host_on", buffer.copy_to_host_on(host, stream)),
-                (
-                    "copy_from_buffer_on",
-                    buffer.copy_from_buffer_on(&*source, stream),
-                ),
-            ] {
-                let (text, error) = (
-                    format!("{call}: 10 elements expected, 9 found"),
-                    outcome.unwrap_err(),
-                );
-                let is_other = matches!(error, Error::RuntimeMismatch { .. });
-                assert!(is_other || len == 9 && error.to_string() == text, "{error}");
-            }
         }
     });
 }

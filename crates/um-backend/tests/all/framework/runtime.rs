@@ -1,12 +1,10 @@
-//! Backends that share a runtime, and their pools.
+//! Backends that share a runtime.
 
-use um_backend::cuda_um::{MemoryKind, Runtime};
+use um_backend::cuda_um::Runtime;
 use um_backend::sim::Sim;
-use um_backend::{
-    BufferKind, CudaBackend, CudaBackendConfig, CudaError, RuntimeChoice, cuda_um::PoolOptions,
-};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
 
-use crate::support::{Machine, on_each, on_each_preset};
+use crate::support::{Machine, on_each_preset};
 
 /// The names of the calls that `work` makes.
 fn calls(sim: &Sim, work: impl FnOnce()) -> Vec<&'static str> {
@@ -69,61 +67,4 @@ fn a_given_runtime_of_a_simulator_is_known() {
             assert!(other.is_simulated() && other.simulator().is_some());
         },
     );
-}
-
-#[test]
-fn a_sibling_has_the_options_and_the_ordinals_are_checked() {
-    on_each(|machine| {
-        let config = machine.config().device_pool(PoolOptions::default());
-        let backend = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
-        let sibling = machine.keep(backend.sibling(0).unwrap());
-        assert_eq!(
-            sibling
-                .pool_stats_of(MemoryKind::Device)
-                .unwrap()
-                .live_buffers,
-            0
-        );
-        let outcome = backend.sibling(70).map(drop);
-        assert!(
-            matches!(outcome, Err(CudaError::NoSuchDevice { ordinal: 70, .. })),
-            "{outcome:?}"
-        );
-    });
-}
-
-/// Each kind of memory can have a pool of the backend, and clones come from it.
-#[test]
-fn every_kind_of_memory_can_have_a_pool() {
-    let kinds = [
-        (BufferKind::Unified, MemoryKind::Managed),
-        (BufferKind::Cuda, MemoryKind::Device),
-        (BufferKind::Pinned, MemoryKind::Pinned),
-    ];
-    on_each(|machine| {
-        let options = PoolOptions::default();
-        let config = machine
-            .config()
-            .unified_pool(options)
-            .device_pool(options)
-            .pinned_pool(options);
-        let backend = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
-        for (kind, memory) in kinds {
-            if kind == BufferKind::Unified && !machine.has_good_managed_memory() {
-                continue;
-            }
-            let live = || backend.pool_stats_of(memory).unwrap().live_buffers;
-            let buffer = backend.create::<f32>(kind, 1000).unwrap();
-            assert_eq!(live(), 1, "{kind}");
-            let mut clone = buffer.clone_empty(10).unwrap();
-            assert_eq!(live(), 2, "{kind}: clones use the pool too");
-            clone.fill(2.0).unwrap();
-            assert_eq!(clone.to_vec().unwrap(), [2.0; 10]);
-            drop((buffer, clone));
-            backend.synchronize().unwrap();
-            backend.device().runtime().reclaim().unwrap();
-            assert_eq!(live(), 0, "{kind}");
-            assert!(backend.trim() > 0, "{kind}: free slabs go back");
-        }
-    });
 }

@@ -30,21 +30,37 @@ fn rows_of(sharded: &Sharded<f32>) -> Vec<usize> {
     rows.map(|rows| rows.len()).collect()
 }
 
+/// In proportion, complete, and in order.
 #[test]
 fn rows_are_split_as_asked() {
     let (_sim, backends) = four();
-    let of = |split| Sharded::<f32>::zeroed(&backends, BufferKind::Cuda, 8, 3, split).unwrap();
-    assert_eq!(rows_of(&of(Split::Even)), [2, 2, 2, 2]);
-    let weights = Split::Weights(&[0.5, 0.0, 1.0, 0.5]);
-    assert_eq!(rows_of(&of(weights)), [2, 0, 4, 2]);
-    let sharded = of(Split::default());
+    let of = |rows, backends: &[CudaBackend], split| {
+        Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, 3, split).unwrap()
+    };
+    for (rows, weights, lens) in [
+        (8, &[1.0; 4][..], &[2, 2, 2, 2][..]),
+        (8, &[0.5, 0.0, 1.0, 0.5], &[2, 0, 4, 2]),
+        (10, &[1.0; 3], &[3, 4, 3]),
+        (2, &[1.0; 4], &[1, 0, 1, 0]),
+        (0, &[1.0; 2], &[0, 0]),
+        (4, &[f64::MAX, f64::MAX], &[2, 2]),
+        (4, &[f64::MIN_POSITIVE, f64::MIN_POSITIVE], &[2, 2]),
+        (3, &[5e-324, 1e300], &[0, 3]),
+    ] {
+        let sharded = of(rows, &backends[..weights.len()], Split::Weights(weights));
+        assert_eq!(rows_of(&sharded), lens, "{weights:?}");
+        let starts = (0..lens.len()).map(|shard| sharded.rows_of(shard).start);
+        assert!(starts.eq((0..lens.len()).map(|shard| lens[..shard].iter().sum::<usize>())));
+    }
+    let sharded = of(8, &backends, Split::default());
     assert_eq!((sharded.rows(), sharded.row_len()), (8, 3));
+    assert_eq!(rows_of(&sharded), [2; 4]);
     for shard in 0..4 {
-        assert_eq!(
+        let ordinals = [
             sharded.shard(shard).device().unwrap().ordinal(),
-            shard as u32
-        );
-        assert_eq!(sharded.backend(shard).device().ordinal(), shard as u32);
+            sharded.backend(shard).device().ordinal(),
+        ];
+        assert_eq!(ordinals, [shard as u32; 2]);
     }
 }
 
@@ -149,32 +165,15 @@ fn wrong_splits_are_refused() {
     let (_sim, backends) = four();
     let (two, even) = (&backends[..2], Split::Even);
     let twice = [&backends[1], &backends[0], &backends[1]].map(CudaBackend::clone);
-    for (backends, rows, row_len, split, text) in [
-        (two, 4, 2, Split::Weights(&[-0.5, 1.0]), "-0.5, of shard 0"),
-        (
-            two,
-            4,
-            2,
-            Split::Weights(&[f64::INFINITY, 1.0]),
-            "inf, of shard 0",
-        ),
-        (
-            two,
-            4,
-            2,
-            Split::Weights(&[0.0, 0.0]),
-            "the weights of Sharded cannot be all 0",
-        ),
-        (&[], 4, 2, even, "the devices of Sharded cannot be none"),
-        (
-            &twice,
-            4,
-            2,
-            even,
-            "the devices of Sharded cannot be device 1 twice",
-        ),
-        (two, 4, 0, even, "the row length of Sharded cannot be 0"),
-        (two, usize::MAX, 3, even, "more than can be addressed"),
+    let weights = |weights| (two, 4, 2, Split::Weights(weights));
+    for ((backends, rows, row_len, split), text) in [
+        (weights(&[-0.5, 1.0]), "-0.5, of shard 0"),
+        (weights(&[f64::INFINITY, 1.0]), "inf, of shard 0"),
+        (weights(&[0.0; 2]), "the weights of Sharded cannot be all 0"),
+        ((&[], 4, 2, even), "the devices of Sharded cannot be none"),
+        ((&twice, 4, 2, even), "cannot be device 1 twice"),
+        ((two, 4, 0, even), "the row length of Sharded cannot be 0"),
+        ((two, usize::MAX, 3, even), "more than can be addressed"),
     ] {
         let made = Sharded::<f32>::zeroed(backends, BufferKind::Cuda, rows, row_len, split);
         let error = made.unwrap_err();

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use um_backend::cuda_um::{Placement, RegisteredBuffer, UnifiedOptions, resource::Placed};
-use um_backend::sim::{Gpu, Leak, Sim};
+use um_backend::sim::{Gpu, Sim};
 use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, Location};
 use um_backend::{Result, UnifiedBuffer};
 
@@ -188,36 +188,4 @@ fn the_table_says_what_each_call_does() {
             "missing in docs/choosing.md:\n{row}"
         );
     }
-}
-
-/// The host and the device have one memory: what CUDA allocates is beside the pages of the file.
-#[test]
-fn a_file_that_is_mapped_takes_memory_once() {
-    const MIB: usize = 1 << 20;
-    let world = World::new(Gpu::Gb10);
-    let device = world.backend.device();
-    let (mut file, block) = (tempfile::tempfile().unwrap(), vec![1; MIB]);
-    (0..8).for_each(|_| file.write_all(&block).unwrap());
-    let allocated = || -> usize {
-        let bytes = |leak| match leak {
-            Leak::Memory { bytes, .. } => bytes,
-            _ => 0,
-        };
-        world.sim.leaks().into_iter().map(bytes).sum()
-    };
-    let times = |options| {
-        let before = allocated();
-        // SAFETY: nothing else has the file.
-        #[allow(unsafe_code, reason = "maps a file of this test")]
-        let loaded = unsafe { UnifiedBuffer::<u8>::map_file(device, &file, .., options) }.unwrap();
-        let host = loaded.host().unwrap();
-        assert!(host.len() == 8 * MIB && host.chunks(MIB).all(|part| part == block));
-        // The library's pinned memory for copies is less than the file.
-        (8 * MIB + allocated() - before) / (8 * MIB)
-    };
-    let managed = um_backend::cuda_um::MemoryKind::Managed;
-    device.set_pool_options(managed, None).unwrap();
-    assert_eq!(times(UnifiedOptions::default()), 1);
-    let managed = UnifiedOptions::default().placement(Placement::Managed);
-    assert_eq!(times(managed), 2);
 }

@@ -1,59 +1,68 @@
 //! The pools of a backend, and its default ones.
 
-use cuda_um_testkit::without_pools;
-
 use um_backend::{
-    CudaBackend,
-    cuda_um::{AccessPattern, MemoryKind, Oversubscription, Placement, PoolOptions},
+    BufferKind, CudaBackend,
+    cuda_um::{AccessPattern, MemoryKind, Oversubscription, PoolOptions},
 };
 
 use crate::support::{on_each, on_each_preset};
 
-/// Live buffers and reserved bytes of managed memory.
-fn stats(backend: &CudaBackend) -> Option<(usize, usize)> {
-    let stats = backend.pool_stats_of(MemoryKind::Managed)?;
+/// Live buffers of a kind of memory, and its reserved bytes.
+fn stats(backend: &CudaBackend, kind: MemoryKind) -> Option<(usize, usize)> {
+    let stats = backend.pool_stats_of(kind)?;
     Some((stats.live_buffers, stats.reserved_bytes))
 }
 
-/// Buffers of the backend's own pool: not mapped ones, nor those of another pattern.
+/// Each kind of memory can have one, which siblings and clones of buffers use, too. It has no mapped memory, and none of another pattern.
 #[test]
-fn a_backend_may_have_a_pool_of_its_own() {
+fn a_backend_may_have_pools_of_its_own() {
     on_each(|machine| {
-        let backend = machine.pooled();
-        let buffer = backend.allocate_unified::<f32>(1000).unwrap();
-        if !machine.has_good_managed_memory() {
-            // The pool does not have mapped memory.
-            assert_eq!(buffer.placement().placement, Placement::Mapped);
-            assert_eq!((stats(&backend), backend.trim()), (None, 0));
-            return;
+        let options = PoolOptions::default();
+        let config = machine.config().unified_pool(options);
+        let config = config.device_pool(options).pinned_pool(options);
+        let first = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
+        for backend in [machine.keep(first.sibling(0).unwrap()), first] {
+            for (kind, memory) in [
+                (BufferKind::Unified, MemoryKind::Managed),
+                (BufferKind::Cuda, MemoryKind::Device),
+                (BufferKind::Pinned, MemoryKind::Pinned),
+            ] {
+                let buffer = backend.create::<f32>(kind, 1000).unwrap();
+                if kind == BufferKind::Unified && !machine.has_good_managed_memory() {
+                    assert_eq!(stats(&backend, memory), None);
+                    drop(buffer);
+                    backend.synchronize().unwrap();
+                    backend.trim();
+                    continue;
+                }
+                let clone = buffer.clone_empty(10).unwrap();
+                let (live, reserved) = stats(&backend, memory).unwrap();
+                assert_eq!((live, backend.trim()), (2, 0), "{kind}: in use");
+                drop((buffer, clone));
+                backend.synchronize().unwrap();
+                backend.device().runtime().reclaim().unwrap();
+                assert_eq!(stats(&backend, memory), Some((0, reserved)), "{kind}");
+                assert_eq!(backend.trim(), reserved, "{kind}");
+            }
         }
-        assert!(buffer.placement().reason.contains("pool"));
-        let own = backend.allocate_unified_for::<f32>(1000, AccessPattern::DeviceResident);
-        let own = own.unwrap();
-        assert_eq!(own.placement().placement, Placement::Managed);
-        let (live, reserved) = stats(&backend).unwrap();
-        assert_eq!((live, backend.trim()), (1, 0), "it is in use");
-        drop(buffer);
-        backend.synchronize().unwrap();
-        assert_eq!(stats(&backend), Some((0, reserved)));
-        assert_eq!(backend.trim(), reserved);
+        let backend = machine.pooled();
+        let pattern = AccessPattern::DeviceResident;
+        let own = backend.allocate_unified_for::<f32>(1000, pattern);
+        let is_pooled = own.unwrap().placement().reason.contains("pool");
+        let pooled = backend.allocate_unified::<f32>(1000).unwrap().placement();
+        let pools = (is_pooled, pooled.reason.contains("pool"));
+        assert_eq!(pools, (false, machine.has_good_managed_memory()));
     });
     on_each(|machine| {
         let backend = machine.backend();
         let buffer = backend.allocate_unified::<f32>(10).unwrap();
         // Poor managed memory: the buffer is in the default pool of pinned memory.
         let is_managed = backend.device().managed_memory_obstacle().is_none();
-        let live = stats(&backend).map(|(live, _)| live);
+        let live = stats(&backend, MemoryKind::Managed).map(|(live, _)| live);
         assert_eq!(live, is_managed.then_some(1));
         drop(buffer);
         backend.synchronize().unwrap();
         assert!(backend.trim() > 0);
-    });
-    on_each(|machine| {
-        let backend = machine.backend();
-        without_pools(backend.device());
-        let _buffer = backend.allocate_unified::<f32>(10).unwrap();
-        assert_eq!((stats(&backend), backend.trim()), (None, 0));
     });
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use um_backend::{
     Buffer, BufferKind, CudaBackend, DType, Device, HostBuffer, Location, PrefetchBatch, Result,
-    conformance,
+    Stream, conformance,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -42,17 +42,10 @@ impl Unruly {
 
     /// A number below `end`. Before that it may panic, or use another buffer.
     fn number(&self, end: u64) -> u64 {
-        let next = |state: u64| {
-            Some(
-                state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1),
-            )
-        };
-        let state = self
-            .state
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        let number = state.unwrap() >> 33;
+        let state = self.state.load(Ordering::Relaxed);
+        let next = state.wrapping_mul(6_364_136_223_846_793_005);
+        self.state.store(next.wrapping_add(1), Ordering::Relaxed);
+        let number = state >> 33;
         if number.is_multiple_of(self.panics) {
             resume_unwind(Box::new(()));
         }
@@ -118,68 +111,66 @@ impl Buffer<f32> for Unruly {
     }
 }
 
-type Try<'a> = Box<dyn FnMut(&mut Unruly) + 'a>;
+type Try = fn(&mut Unruly, &mut dyn Buffer<f32>, &Stream);
+
+const TRIES: [Try; 18] = [
+    |u, _, _| drop(u.to_vec()),
+    |u, _, _| drop(u.copy_to_host(&mut [0.0; 700])),
+    |u, _, _| drop(u.copy_from_host(&[0.0; 700])),
+    |u, _, _| drop(u.copy_from_host_at(500, &[0.0; 600])),
+    |u, _, _| drop(u.fill(3.0)),
+    |u, _, _| drop(u.set_zero()),
+    |u, _, _| drop(u.fill_range(10..600, 3.0)),
+    |u, _, _| drop(u.copy_within(10..600, 50)),
+    |u, _, _| drop(u.try_clone()),
+    |u, _, _| drop(u.host().map(|view| view.iter().sum::<f32>())),
+    |u, _, _| drop(u.host_mut().map(|mut view| view.fill(1.0))),
+    |u, _, _| drop(u.write_to(&mut Vec::new(), 0..600)),
+    |u, _, _| drop(u.read_from(&mut &[1u8; 2400][..], 0..600)),
+    |u, _, stream| {
+        drop(u.fill_on(1.0, stream));
+        drop(u.copy_from_host_on(&[1.0; 600], stream));
+        drop(u.copy_to_host_on(&mut [1.0; 600], stream));
+        drop(u.prefetch_range_on(0..600, Location::Host, stream));
+    },
+    |u, _, _| {
+        drop((
+            u.is_empty(),
+            u.capacity(),
+            u.memory().device_view().map(drop),
+        ))
+    },
+    |u, _, stream| {
+        let mut batch = PrefetchBatch::new();
+        batch.add::<f32>(u as &dyn Buffer<f32>);
+        for location in [Location::Device(0), Location::Host] {
+            let _ = batch.prefetch_on(location, stream);
+        }
+    },
+    |u, honest, _| drop(honest.copy_from_buffer(u)),
+    |u, honest, _| {
+        let _ = honest.copy_from_buffer_at(10, u, 5..600);
+        let _ = u.copy_from_buffer(honest);
+        let _ = u.copy_from_buffer_at(10, honest, 5..600);
+    },
+];
 
 #[test]
 fn a_buffer_that_answers_as_it_likes_harms_no_other() {
     on_each(|machine| {
         let backend = machine.keep(machine.backend());
+        let stream = backend.device().stream();
         for seed in 1..60u64 {
             let panics = if seed % 2 == 0 { 23 } else { u64::MAX };
             let mut unruly = Unruly::new(&backend, seed, panics);
-            let mut honest = backend
-                .create::<f32>(BufferKind::ALL[seed as usize % BufferKind::ALL.len()], 1000)
-                .unwrap();
+            let kind = BufferKind::ALL[seed as usize % BufferKind::ALL.len()];
+            let mut honest = backend.create::<f32>(kind, 1000).unwrap();
             let mut bystander = backend.allocate_unified::<f32>(1000).unwrap();
             bystander.fill(9.0).unwrap();
-            let mut tries: Vec<Try<'_>> = vec![
-                Box::new(|u| drop(u.to_vec())),
-                Box::new(|u| drop(u.copy_to_host(&mut vec![0.0; 700]))),
-                Box::new(|u| drop(u.copy_from_host(&vec![0.0; 700]))),
-                Box::new(|u| drop(u.copy_from_host_at(500, &[0.0; 600]))),
-                Box::new(|u| drop(u.fill(3.0))),
-                Box::new(|u| drop(u.set_zero())),
-                Box::new(|u| drop(honest.copy_from_buffer(u))),
-                Box::new(|u| drop(u.fill_range(10..600, 3.0))),
-                Box::new(|u| drop(u.copy_within(10..600, 50))),
-                Box::new(|u| drop(u.try_clone())),
-                Box::new(|u| drop(u.host().map(|view| view.iter().sum::<f32>()))),
-                Box::new(|u| drop(u.host_mut().map(|mut view| view.fill(1.0)))),
-                Box::new(|u| drop(u.write_to(&mut Vec::new(), 0..600))),
-                Box::new(|u| drop(u.read_from(&mut &[1u8; 2400][..], 0..600))),
-                Box::new(|u| {
-                    let stream = backend.device().stream();
-                    drop(u.fill_on(1.0, stream));
-                    drop(u.copy_from_host_on(&[1.0; 600], stream));
-                    drop(u.copy_to_host_on(&mut [1.0; 600], stream));
-                    drop(u.prefetch_range_on(0..600, Location::Host, stream));
-                }),
-                Box::new(|u| {
-                    drop((
-                        u.is_empty(),
-                        u.capacity(),
-                        u.memory().device_view().map(drop),
-                    ))
-                }),
-                Box::new(|u| {
-                    let stream = backend.device().stream();
-                    let mut batch = PrefetchBatch::new();
-                    batch.add::<f32>(u as &dyn Buffer<f32>);
-                    for location in [Location::Device(0), Location::Host] {
-                        let _ = batch.prefetch_on(location, stream);
-                    }
-                }),
-            ];
-            for attempt in &mut tries {
-                let _ = catch_unwind(AssertUnwindSafe(|| attempt(&mut unruly)));
+            for attempt in TRIES {
+                let attempt = || attempt(&mut unruly, &mut *honest, stream);
+                let _ = catch_unwind(AssertUnwindSafe(attempt));
             }
-            drop(tries);
-            let way = |u: &mut Unruly, honest: &mut Box<dyn Buffer<f32>>| {
-                let _ = honest.copy_from_buffer_at(10, u, 5..600);
-                let _ = u.copy_from_buffer(&**honest);
-                let _ = u.copy_from_buffer_at(10, &**honest, 5..600);
-            };
-            let _ = catch_unwind(AssertUnwindSafe(|| way(&mut unruly, &mut honest)));
             let make = |len: usize| -> Result<Box<dyn Buffer<f32>>> {
                 Ok(Box::new(Unruly::new(&backend, seed + len as u64, panics)))
             };

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "owns the driver's pool by its handle")]
 
 use crate::context::device::Device;
-use crate::context::driver_state::ManagedBytes;
 use crate::context::op::{InCapture, Op, What};
 use crate::context::reclaim::Which;
 use crate::context::stream::{Stream, StreamInner};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::fork;
 use crate::resource::allocation::Allocation;
 use crate::resource::block::{Address, Block};
-use crate::resource::kind::{MemoryKind, Oversubscription, check_room, reserve};
+use crate::resource::kind::{MemoryKind, Oversubscription, check_room, counted};
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::resource::pool::{PoolOptions, PoolStats, beyond_limit};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,13 +30,11 @@ const THRESHOLD: cudaMemPoolAttr = cudaMemPoolAttr::cudaMemPoolAttrReleaseThresh
 pub(super) struct Driver {
     pub(super) device: Device,
     pub(super) traits: Traits,
-    /// The device's default stream.
     stream: Stream,
     pub(super) options: PoolOptions,
     raw: Owned<MemPool>,
     /// The most managed bytes of the device; `None` for device memory, and if managed memory may exceed the device.
     managed_limit: Option<usize>,
-    /// The number of buffers.
     // Relaxed: it says nothing of other memory.
     buffers: AtomicUsize,
     /// True if a buffer's memory was given to another owner, which frees it.
@@ -94,7 +91,6 @@ impl Driver {
         Ok(pool)
     }
 
-    /// The calls of the driver, and what they take.
     fn call(&self) -> (&Api, u32, cudaMemPool_t) {
         let device = &self.traits.device;
         (&device.api, device.ordinal, self.raw.raw().raw)
@@ -135,24 +131,22 @@ impl Driver {
     }
 
     fn malloc(&self, bytes: usize) -> Result<NonNull<u8>> {
-        let managed = self.check(bytes)?;
-        self.traits.device.reclaim.keep_budget();
-        let (api, ordinal, pool) = self.call();
-        let pointer = self.stream.submit(&self.op(), |stream| {
-            // SAFETY: the pool and the stream are live.
-            unsafe { api.malloc_from_pool(ordinal, pool, bytes, stream) }
-        })?;
-        managed.into_iter().for_each(ManagedBytes::keep);
-        Ok(pointer)
+        let (device, kind) = (&self.traits.device, self.traits.kind);
+        counted(kind, device, (bytes, self.managed_limit), || {
+            self.check(bytes)?;
+            device.reclaim.keep_budget();
+            let (api, ordinal, pool) = self.call();
+            self.stream.submit(&self.op(), |on| {
+                // SAFETY: the pool and the stream are live.
+                unsafe { api.malloc_from_pool(ordinal, pool, bytes, on.raw) }
+            })
+        })
     }
 
-    /// Counts managed bytes for the device. Unless [`Oversubscription::Allowed`], refuses more of them in total than the device has, and a pool
-    /// of managed memory, or of an integrated device, that grows by more than the free memory.
-    fn check(&self, bytes: usize) -> Result<Option<ManagedBytes>> {
+    /// Unless [`Oversubscription::Allowed`], refuses that a pool of managed memory, or of an integrated device, grows by more than the free memory.
+    fn check(&self, bytes: usize) -> Result<()> {
         let (device, kind) = (&self.traits.device, self.traits.kind);
         let is_managed = kind == MemoryKind::Managed;
-        let managed = is_managed.then(|| reserve(device, bytes, self.managed_limit));
-        let managed = managed.transpose()?;
         let is_refused = self.options.oversubscription == Oversubscription::Refused;
         if is_refused && (is_managed || device.capabilities.integrated) {
             let [used, reserved] = self.bytes([USED, RESERVED]);
@@ -162,7 +156,7 @@ impl Driver {
                 check_room(memory, grows_by.min(bytes), device.memory_info()?)?;
             }
         }
-        Ok(managed)
+        Ok(())
     }
 
     /// The error for `bytes` that the pool's limit does not leave, which the driver does not name.
@@ -185,7 +179,7 @@ impl Driver {
     /// Releases memory that no buffer uses, after waiting for its frees.
     fn make_room(&self) {
         self.device.trim_pools();
-        self.traits.device.reclaim.flush(Which::Own);
+        let _ = self.traits.device.reclaim.flush(Which::Own);
         // If this fails, memory whose free is pending is not released.
         if let Err(error) = self.stream.synchronize() {
             crate::telemetry::warn!(%error, "the frees of a pool could not be waited for");
@@ -232,7 +226,6 @@ impl Driver {
             free_bytes,
             live_buffers: self.buffers.load(Ordering::Relaxed),
             slabs: 0,
-            largest_free_bytes: free_bytes,
         }
     }
 }
@@ -263,14 +256,14 @@ impl Owner for Driver {
     unsafe fn release(&self, released: Released<'_>) {
         let buffer = released.buffer;
         let mut is_ordered = false;
-        let enqueued = self.stream.submit(&self.op(), |stream| {
+        let enqueued = self.stream.submit(&self.op(), |on| {
             for used in &released.block.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
             let (api, ordinal, _) = self.call();
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
-            unsafe { api.free_async(ordinal, released.block.address.host, stream) }
+            unsafe { api.free_async(ordinal, released.block.address.host, on.raw) }
         });
         match enqueued {
             Ok(()) => self.discharge(&released.block),

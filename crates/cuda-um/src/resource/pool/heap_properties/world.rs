@@ -5,7 +5,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::{Access, Finished, InFlight};
 use crate::resource::allocation::Allocation;
 use crate::resource::block;
-use crate::resource::memory_resource::Allocate;
+use crate::resource::memory_resource::MemoryResource;
 use crate::resource::pool::class::{CHUNK, Classes};
 use crate::resource::pool::heap::Heap;
 use crate::resource::pool::heap_properties::Step;
@@ -387,17 +387,6 @@ impl<'a> World<'a> {
         };
         let live: usize = whole(false).map(|block| block.bytes).sum();
         prop_assert_eq!(self.heap.live_dedicated(), (whole(false).count(), live));
-        let largest = whole(true).map(|block| block.bytes).max().unwrap_or(0);
-        let largest = self
-            .gaps()
-            .iter()
-            .map(|gap| gap.len())
-            .fold(largest, usize::max);
-        prop_assert_eq!(
-            self.heap.largest_free(),
-            largest,
-            "neighbouring gaps are one"
-        );
         Ok(())
     }
 }
