@@ -166,7 +166,7 @@ pub(crate) fn advise(
     unset: bool,
 ) -> PyResult<bool> {
     let advice = self::advice(py, &array.backend, advice, place, unset)?;
-    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.advise(advice))?;
+    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.bytes().advise(advice))?;
     Ok(outcome.is_applied())
 }
 

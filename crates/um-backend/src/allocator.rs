@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -44,12 +43,13 @@ use crate::error::{CudaError, Result};
 /// ```
 #[doc(alias = "cudaMallocAsync")]
 #[doc(alias = "CUDAPluggableAllocator")]
+#[derive(Debug)]
 pub struct Allocator {
     pool: Pool,
     prefetch: bool,
     name: Option<Arc<str>>,
     /// The blocks that the framework has, by their addresses.
-    live: [Mutex<Blocks>; 16],
+    live: Mutex<Blocks>,
     /// Streams of the library that stand for those of the framework, which may destroy its streams at any time: the uses of a block are on these.
     lanes: [OnceLock<Stream>; 8],
 }
@@ -64,7 +64,7 @@ type Blocks = BTreeMap<usize, Block>;
 
 /// The memory that a framework has, for [`prefetches`](cuda_um::managed::PrefetchBatch) and advice. While this lives, other threads wait in
 /// [`Allocator::allocate`] and [`Allocator::free`], and this thread must not call them.
-pub struct Held<'a>([MutexGuard<'a, Blocks>; 16]);
+pub struct Held<'a>(MutexGuard<'a, Blocks>);
 
 impl Held<'_> {
     /// The bytes of these addresses; `None` if they are not within one block. Advice for them ends with the block.
@@ -72,15 +72,13 @@ impl Held<'_> {
     /// # Safety
     /// The view is used for hints only, or no work of the framework writes the bytes meanwhile.
     pub unsafe fn view(&self, addresses: Range<usize>) -> Option<View<'_, u8>> {
-        self.0.iter().find_map(|blocks| {
-            let (start, block) = blocks.range(..=addresses.start).next_back()?;
-            let bytes = addresses.start - start..addresses.end.checked_sub(*start)?;
-            let whole = match block {
-                Block::Unified(buffer) => buffer.as_view(),
-                Block::Device(buffer) => buffer.as_view(),
-            };
-            whole.slice(bytes).ok()
-        })
+        let (start, block) = self.0.range(..=addresses.start).next_back()?;
+        let bytes = addresses.start - start..addresses.end.checked_sub(*start)?;
+        let whole = match block {
+            Block::Unified(buffer) => buffer.as_view(),
+            Block::Device(buffer) => buffer.as_view(),
+        };
+        whole.slice(bytes).ok()
     }
 }
 
@@ -99,6 +97,7 @@ pub unsafe fn is_captured(device: &Device, stream: cudaStream_t) -> bool {
 }
 
 /// Memory that the framework has.
+#[derive(Debug)]
 enum Block {
     Unified(UnifiedBuffer<u8>),
     Device(DeviceBuffer<u8>),
@@ -162,7 +161,7 @@ impl Allocator {
     /// [`Forked`](CudaError::Forked).
     pub fn held(&self) -> Result<Held<'_>> {
         cuda_um::fork::check("Allocator::held")?;
-        Ok(Held(self.live.each_ref().map(|blocks| blocks.lock())))
+        Ok(Held(self.live.lock()))
     }
 
     /// Allocates `bytes` bytes with arbitrary contents, at a multiple of 256. Null for 0 bytes.
@@ -207,7 +206,7 @@ impl Allocator {
                 theirs.wait(&lane.record()?)?;
             }
         }
-        self.shard(address).lock().insert(address.addr(), block);
+        self.live.lock().insert(address.addr(), block);
         Ok(address)
     }
 
@@ -229,7 +228,7 @@ impl Allocator {
             return Ok(());
         }
         cuda_um::fork::check("Allocator::free")?;
-        let taken = self.shard(address).lock().remove(&address.addr());
+        let taken = self.live.lock().remove(&address.addr());
         let mut block = taken.ok_or_else(|| CudaError::Foreign {
             what: format!("the address {address:p}"),
             found: "not the first byte of memory that this allocator gave and that was not freed"
@@ -240,7 +239,7 @@ impl Allocator {
         match unsafe { self.is_over_on(&mut block, stream) } {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.shard(address).lock().insert(address.addr(), block);
+                self.live.lock().insert(address.addr(), block);
                 Err(error)
             }
         }
@@ -278,10 +277,6 @@ impl Allocator {
         let new = self.device().create_stream()?;
         Ok(lane.get_or_init(|| new))
     }
-
-    fn shard(&self, address: *mut c_void) -> &Mutex<Blocks> {
-        &self.live[address.addr() / 512 % self.live.len()]
-    }
 }
 
 impl Block {
@@ -301,16 +296,5 @@ impl Block {
                 Self::Device(buffer) => lane.enqueue_foreign((buffer,), |work| work.pointer(0)),
             }
         }
-    }
-}
-
-impl fmt::Debug for Allocator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Allocator")
-            .field("kind", &self.pool.kind())
-            .field("device", &self.device().ordinal())
-            .field("name", &self.name)
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
     }
 }

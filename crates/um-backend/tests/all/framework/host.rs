@@ -31,8 +31,7 @@ fn one_function_serves_every_kind() {
     on_each(|machine| {
         let backend = machine.backend();
         for kind in BufferKind::ALL {
-            let buffer = backend.create_erased_from_vec(kind, vec![1.0f32, 2.0]);
-            let mut buffer = buffer.unwrap().into_typed::<f32>().unwrap();
+            let mut buffer = backend.create_from(kind, &[1.0f32, 2.0]).unwrap();
             assert_eq!(add_one(&mut *buffer).unwrap(), 5.0, "{kind}");
             assert_eq!(buffer.try_clone().unwrap().to_vec().unwrap(), [2.0, 3.0]);
             let is_copy = kind == BufferKind::Cuda;
