@@ -2,10 +2,8 @@
 
 mod disjoint;
 pub(crate) mod double;
-mod in_place;
 mod owned;
 mod parts;
-mod within;
 
 use cuda_um::{Device, Stream};
 use cuda_um_sim::Gpu;
