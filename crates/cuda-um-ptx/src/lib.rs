@@ -6,8 +6,9 @@
 //!
 //! The crate knows nothing of CUDA's API: device memory is what a [`Memory`] says it is.
 //!
-//! Not implemented: `wgmma`, `tcgen05`, TMA (`cp.async.bulk`), clusters of more than one block, textures and surfaces, `wmma`,
-//! function pointers. A kernel that uses one of these is refused by [`Kernel::load`] with the line.
+//! Not implemented: `wgmma`, `tcgen05`, TMA (`cp.async.bulk`, `mbarrier` with bytes), clusters of more than one block, textures and
+//! surfaces, `wmma`, `movmatrix`, `elect`, `mapa`, function pointers. A kernel that uses one of these is refused by [`Kernel::load`]
+//! with the line.
 //!
 //! # Examples
 //! ```

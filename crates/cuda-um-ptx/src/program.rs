@@ -103,7 +103,7 @@ pub(crate) enum Special {
     TotalShared,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inst {
     pub code: Code,
     /// 0, or twice the predicate's index plus 2, plus 1 if negated.
@@ -135,52 +135,25 @@ pub(crate) struct Access {
     pub strong: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shuffle {
-    Up,
-    Down,
-    Butterfly,
-    Index,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Vote {
-    All,
-    Any,
-    Uniform,
-    Ballot,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reduce {
-    Popc,
-    And,
-    Or,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Clock {
-    Cycles,
-    Nanoseconds,
-}
+/// The lane to read from: of a lane, its operand and its segment.
+pub(crate) type Shuffle = fn(usize, usize, usize) -> usize;
+/// The result of the lanes that vote with yes, and of all that vote.
+pub(crate) type Vote = fn(u32, u32) -> u32;
+/// The result of how many threads have a predicate, and of how many there are.
+pub(crate) type Reduce = fn(u32, u32) -> u32;
 
 /// 9.7.13.15 mbarrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mbarrier {
     Init,
     Inval,
-    /// With `.expect_tx` the second operand is a number of bytes.
     Arrive {
         drop: bool,
-        expect: bool,
     },
-    ExpectTx,
-    CompleteTx,
-    /// `.parity` or a state; `try_wait` gives way to other warps.
+    /// `.parity` or a state; it gives way to other warps.
     Wait {
         parity: bool,
     },
-    Pending,
 }
 
 /// Driver functions that kernels call.
@@ -206,25 +179,20 @@ pub(crate) struct Extra {
 
 pub(crate) enum Op {
     Scalar(Scalar),
-    /// `d = a ± b ± carry`; the third source is the carry.
-    Carry {
-        subtract: bool,
-        carry_in: bool,
-        carry_out: bool,
-    },
     /// A function of the old value, the element's source, and (of `cas`) the last source.
     Atomic {
         function: Scalar,
         bytes: u64,
-        compare: bool,
     },
-    Shuffle(Shuffle),
+    Shuffle {
+        from: Shuffle,
+        up: bool,
+    },
     Vote(Vote),
     Match {
         all: bool,
     },
     Redux(Scalar),
-    Elect,
     ActiveMask,
     WarpBarrier,
     Barrier {
@@ -241,16 +209,15 @@ pub(crate) enum Op {
         transposed: bool,
         store: bool,
     },
-    /// 9.7.14.5.17 movmatrix.
-    MoveMatrix,
     /// With the numbers of registers of `a` and of `b`.
     Mma {
         form: Mma,
         a: usize,
         b: usize,
     },
+    /// The upper or lower bits of cycles or nanoseconds.
     Clock {
-        clock: Clock,
+        cycles: bool,
         shift: u32,
     },
     Sleep,

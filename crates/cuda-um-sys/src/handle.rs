@@ -198,6 +198,7 @@ impl Table {
 impl Deref for Table {
     type Target = Functions;
 
+    #[inline]
     fn deref(&self) -> &Functions {
         &self.functions
     }

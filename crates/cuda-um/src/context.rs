@@ -10,7 +10,6 @@ pub(crate) mod driver_state;
 pub(crate) mod event;
 pub(crate) mod exclusion;
 pub(crate) mod foreign_owner;
-mod last;
 pub(crate) mod non_concurrent;
 pub(crate) mod observer;
 pub(crate) mod op;

@@ -1,92 +1,60 @@
 //! 9.7.12.5 call: the functions that a kernel reaches, and what is passed to them.
 
-use super::{Binding, Decoder, Form, Result};
-use crate::program::{Access, Address, Code, Op, Slot, System};
-use crate::syntax::{Function, Operand, Space, Statement, Variable};
+use super::{Binding, Decoder, Form, Result, Type};
+use crate::program::{Address, Code, Op, System};
+use crate::syntax::{Function, Operand, Space, Statement};
 
 /// A function that the kernel reaches.
 pub(super) struct Known<'m> {
     pub function: &'m Function,
-    pub results: Vec<Formal>,
-    pub parameters: Vec<Formal>,
+    /// Its results, then its parameters: where each is, and its size.
+    pub formals: Vec<(Binding, u32)>,
     pub start: u32,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Formal {
-    pub place: Passed,
-    pub bytes: u32,
-}
-
-/// Where a parameter or argument of a call is.
-#[derive(Clone, Copy)]
-pub(super) enum Passed {
-    Local(u32),
-    Register(Slot),
 }
 
 impl<'m> Decoder<'m> {
     /// The index of a function in `functions`, which decodes it later.
     pub(super) fn declare(&mut self, function: &'m Function) -> Result<usize> {
-        if let Some(known) = self
-            .functions
-            .iter()
-            .position(|known| std::ptr::eq(known.function, function))
-        {
+        let known =
+            (self.functions.iter()).position(|known| std::ptr::eq(known.function, function));
+        if let Some(known) = known {
             return Ok(known);
         }
-        let mut formal = |variables: &[Variable]| -> Result<Vec<Formal>> {
-            let formals = variables.iter().map(|variable| {
-                let place = if variable.register {
-                    Passed::Register(self.new_slot(variable.kind)?)
-                } else {
-                    Passed::Local(self.local(variable)?)
-                };
-                Ok(Formal {
-                    place,
-                    bytes: variable.bytes() as u32,
-                })
-            });
-            formals.collect()
-        };
-        let (results, parameters) = if function.entry {
-            (Vec::new(), Vec::new())
-        } else {
-            (formal(&function.results)?, formal(&function.parameters)?)
-        };
+        let mut parameters = self.program.parameters.clone().into_iter();
+        let formals = function.variables().map(|variable| {
+            let place = match parameters.next().filter(|_| function.entry) {
+                Some(parameter) => Binding::Parameter(parameter.offset as u32),
+                None if variable.register => Binding::Slot(self.new_slot(variable.kind)?),
+                None => Binding::Local(self.local(variable)?),
+            };
+            Ok((place, variable.bytes() as u32))
+        });
+        let formals = formals.collect::<Result<Vec<_>>>()?;
+        let start = 0;
         self.functions.push(Known {
             function,
-            results,
-            parameters,
-            start: 0,
+            formals,
+            start,
         });
         Ok(self.functions.len() - 1)
     }
 
     /// Parameters are bytes of local memory of the caller, copied to those of the callee.
     pub(super) fn call(&mut self, form: &Form) -> Result<bool> {
-        let mut operands = form.operands.iter().peekable();
-        let results: &[Operand] = match operands.peek() {
-            Some(Operand::List(items)) => {
-                operands.next();
-                items
-            }
-            _ => &[],
+        let (results, rest): (&[Operand], _) = match form.operands {
+            [Operand::List(results), rest @ ..] => (results, rest),
+            rest => (&[], rest),
         };
-        let Some(Operand::Name(name)) = operands.next() else {
-            return self.bad("the name of a function is expected");
-        };
-        let arguments: &[Operand] = match operands.next() {
-            Some(Operand::List(items)) => items,
-            _ => &[],
+        let (name, arguments): (_, &[Operand]) = match rest {
+            [Operand::Name(name), Operand::List(arguments), ..] => (name, arguments),
+            [Operand::Name(name), ..] => (name, &[]),
+            _ => return self.bad("the name of a function is expected"),
         };
         let module = self.module;
         let name = module.str(*name);
-        let function = module
-            .tree()
-            .functions
-            .iter()
-            .find(|function| module.str(function.name) == name && function.body.is_some());
+        let named = |function: &&Function| module.str(function.name) == name;
+        let mut functions = module.tree().functions.iter();
+        let function = functions.find(|function| named(function) && function.body.is_some());
         let system = match (function, name, arguments.len()) {
             (None, "vprintf", 2) => Some(System::Print),
             (None, "__assertfail", 3..) => Some(System::Assert),
@@ -95,22 +63,17 @@ impl<'m> Decoder<'m> {
         };
         if let Some(system) = system {
             let mut local = |operand: &Operand| match self.passed(operand, 32)? {
-                Passed::Local(offset) => Ok(offset),
-                Passed::Register(_) => {
-                    self.unsupported("an argument that is no variable in `.param`")
-                }
+                Binding::Local(offset) => Ok(offset),
+                _ => self.unsupported("an argument that is no variable in `.param`"),
             };
             let arguments = arguments.iter().map(&mut local).collect::<Result<_>>()?;
             let result = results.first().map(local).transpose()?;
-            self.emit_op(
-                Op::Call {
-                    system,
-                    arguments,
-                    result,
-                },
-                &[],
-                &[],
-            );
+            let op = Op::Call {
+                system,
+                arguments,
+                result,
+            };
+            self.emit_op(op, &[], &[]);
             return Ok(true);
         }
         let Some(function) = function.filter(|function| !function.entry) else {
@@ -119,15 +82,12 @@ impl<'m> Decoder<'m> {
             ));
         };
         let callee = self.declare(function)?;
-        let (formals, returned) = (
-            self.functions[callee].parameters.clone(),
-            self.functions[callee].results.clone(),
-        );
-        if formals.len() != arguments.len() || returned.len() != results.len() {
+        let mut returned = self.functions[callee].formals.clone();
+        let formals = returned.split_off(function.results.len());
+        let (inputs, outputs) = (formals.len(), returned.len());
+        if inputs != arguments.len() || outputs != results.len() {
             return self.bad(format!(
-                "`{name}` has {} parameters and {} results",
-                formals.len(),
-                returned.len()
+                "`{name}` has {inputs} parameters and {outputs} results"
             ));
         }
         // A function has one set of registers and of variables, which is enough for lanes at different places; only a function that
@@ -136,67 +96,66 @@ impl<'m> Decoder<'m> {
         if recursive {
             self.emit_op(Op::Save, &[], &[]);
         }
-        for (operand, formal) in arguments.iter().zip(&formals) {
-            let from = self.passed(operand, formal.bytes * 8)?;
-            self.pass(from, formal.place, formal.bytes)?;
+        for (operand, (place, bytes)) in arguments.iter().zip(formals) {
+            let from = self.passed(operand, bytes * 8)?;
+            self.pass(from, place, bytes)?;
         }
         self.emit(Code::Call, callee as u32, 0, 0, 0);
         if recursive {
-            let of = |place: &Formal| match place.place {
-                Passed::Local(offset) => (offset, place.bytes, None),
-                Passed::Register(slot) => (0, 0, Some(slot)),
+            let of = |&(place, bytes): &(Binding, u32)| match place {
+                Binding::Local(offset) => (offset, bytes, None),
+                Binding::Slot(slot) => (0, 0, Some(slot)),
+                _ => (0, 0, None),
             };
             self.emit_op(Op::Restore(returned.iter().map(of).collect()), &[], &[]);
         }
-        for (operand, formal) in results.iter().zip(&returned) {
+        for (operand, (place, bytes)) in results.iter().zip(returned) {
             let to = match operand {
                 Operand::Name(name)
                     if !matches!(self.lookup(*name)?, Some(Binding::Slot(_)) | None) =>
                 {
-                    self.passed(operand, formal.bytes * 8)?
+                    self.passed(operand, bytes * 8)?
                 }
-                operand => Passed::Register(self.target(operand)?),
+                operand => Binding::Slot(self.target(operand)?),
             };
-            self.pass(formal.place, to, formal.bytes)?;
+            self.pass(place, to, bytes)?;
         }
         Ok(true)
     }
 
-    fn passed(&mut self, operand: &Operand, bits: u32) -> Result<Passed> {
+    fn passed(&mut self, operand: &Operand, bits: u32) -> Result<Binding> {
         if let Operand::Name(name) = operand
-            && let Some(Binding::Local(offset)) = self.lookup(*name)?
+            && let Some(local @ Binding::Local(_)) = self.lookup(*name)?
         {
-            return Ok(Passed::Local(offset));
+            return Ok(local);
         }
-        Ok(Passed::Register(self.source(operand, bits)?))
+        Ok(Binding::Slot(self.source(operand, bits)?))
     }
 
-    fn pass(&mut self, from: Passed, to: Passed, bytes: u32) -> Result<()> {
-        let access = |offset: u32, slot| {
-            let address = Address {
-                space: Space::Local,
-                base: None,
-                offset: offset.into(),
-            };
-            Access {
-                address,
-                bytes,
-                signed: false,
-                slots: vec![Some(slot)],
-                strong: false,
-            }
+    fn pass(&mut self, from: Binding, to: Binding, bytes: u32) -> Result<()> {
+        let address = |offset: u32| Address {
+            space: Space::Local,
+            base: None,
+            offset: offset.into(),
+        };
+        let kind = match bytes {
+            1 => Type::B8,
+            2 => Type::B16,
+            4 => Type::B32,
+            _ => Type::B64,
         };
         match (from, to) {
-            (Passed::Local(from), Passed::Local(to)) => {
+            (Binding::Local(from), Binding::Local(to)) => {
                 self.emit_op(Op::Copy { from, to, bytes }, &[], &[]);
             }
-            (Passed::Register(from), Passed::Register(to)) => self.copy(to, from)?,
-            (Passed::Local(from), Passed::Register(to)) => {
-                self.emit_access(Code::Load, access(from, to))
+            (Binding::Slot(from), Binding::Slot(to)) => self.copy(to, from)?,
+            (Binding::Local(from), Binding::Slot(to)) => {
+                self.emit_access(Code::Load, address(from), kind, vec![Some(to)], false)
             }
-            (Passed::Register(from), Passed::Local(to)) => {
-                self.emit_access(Code::Store, access(to, from))
+            (Binding::Slot(from), Binding::Local(to)) => {
+                self.emit_access(Code::Store, address(to), kind, vec![Some(from)], false)
             }
+            _ => return self.bad("a variable in `.param` or a register is expected"),
         }
         Ok(())
     }
@@ -213,20 +172,15 @@ impl<'m> Decoder<'m> {
             }
             seen.push(function.name);
             for statement in function.body.iter().flatten() {
-                if let Statement::Instruction(instruction) = statement
-                    && self.str(instruction.opcode).starts_with("call")
-                {
-                    let names = instruction.operands.iter().filter_map(|operand| {
-                        if let Operand::Name(name) = operand {
-                            Some(self.str(*name))
-                        } else {
-                            None
-                        }
-                    });
-                    let names: Vec<_> = names.collect();
-                    work.extend(self.module.tree().functions.iter().filter(|other| {
-                        other.body.is_some() && names.contains(&self.str(other.name))
-                    }));
+                let Statement::Instruction(instruction) = statement else {
+                    continue;
+                };
+                if self.str(instruction.opcode).starts_with("call") {
+                    let named = |function: &&Function| {
+                        let name = |operand: &Operand| matches!(operand, Operand::Name(name) if self.str(*name) == self.str(function.name));
+                        function.body.is_some() && instruction.operands.iter().any(name)
+                    };
+                    work.extend(self.module.tree().functions.iter().filter(named));
                 }
             }
         }

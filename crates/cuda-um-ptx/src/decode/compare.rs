@@ -34,8 +34,8 @@ impl Decoder<'_> {
             _ => return self.bad("a predicate is expected"),
         };
         let [a, b] = [
-            self.source(self.at(form, 1)?, kind.bits())?,
-            self.source(self.at(form, 2)?, kind.bits())?,
+            self.read(form, 1, kind.bits())?,
+            self.read(form, 2, kind.bits())?,
         ];
         let combined = form.modifiers.iter().find_map(|modifier| table(modifier));
         // `c` may be one of the results.
@@ -96,37 +96,28 @@ impl Decoder<'_> {
         a: Slot,
         b: Slot,
     ) -> Result<()> {
-        let codes = match kind {
-            Type::U16 | Type::B16 | Type::U32 | Type::B32 => [Code::EqW, Code::LtW, Code::LeW],
-            Type::S32 => [Code::EqW, Code::LtS, Code::LeS],
-            Type::U64 | Type::B64 => [Code::EqL, Code::LtL, Code::LeL],
-            Type::S64 => [Code::EqL, Code::LtLS, Code::LeLS],
-            Type::F32 if !ftz => [Code::EqF, Code::LtF, Code::LeF],
-            Type::F64 if !ftz => [Code::EqD, Code::LtD, Code::LeD],
-            _ => [Code::Extra; 3],
-        };
         // `a > b` is `b < a`, and `geu` is `!(a < b)`; nothing is unordered among integers.
         let ordered = matches!(kind.class(), math::Class::Float(_));
-        let direct = match op.0 {
-            0b0010 => Some((0, false, false)),
-            0b0101 if !ordered => Some((0, false, true)),
-            0b1101 => Some((0, false, true)),
-            0b0001 => Some((1, false, false)),
-            0b0011 => Some((2, false, false)),
-            0b0100 => Some((1, true, false)),
-            0b0110 => Some((2, true, false)),
-            0b1110 => Some((1, false, true)),
-            0b1100 => Some((2, false, true)),
-            0b1011 => Some((1, true, true)),
-            0b1001 => Some((2, true, true)),
-            _ => None,
+        let (name, swap, negated) = match op.0 {
+            0b0010 => ("eq", false, false),
+            0b0101 if !ordered => ("eq", false, true),
+            0b1101 => ("eq", false, true),
+            0b0001 => ("lt", false, false),
+            0b0011 => ("le", false, false),
+            0b0100 => ("lt", true, false),
+            0b0110 => ("le", true, false),
+            0b1110 => ("lt", false, true),
+            0b1100 => ("le", false, true),
+            0b1011 => ("lt", true, true),
+            0b1001 => ("le", true, true),
+            _ => ("", false, false),
         };
-        match direct {
-            Some((code, swap, negated)) if codes[code] != Code::Extra => {
+        match Code::named(name, kind).filter(|_| !ftz) {
+            Some(code) => {
                 let (a, b) = if swap { (b, a) } else { (a, b) };
-                self.emit(codes[code], p.index, a.index, b.index, negated.into());
+                self.emit(code, p.index, a.index, b.index, negated.into());
             }
-            _ => self.scalar(p, &[a, b], comparison(op, kind, ftz)),
+            None => self.scalar(p, &[a, b], comparison(op, kind, ftz)),
         }
         Ok(())
     }
@@ -144,10 +135,10 @@ impl Decoder<'_> {
         let combined = form.modifiers.iter().find_map(|modifier| table(modifier));
         let ((element, two), ftz) = (kind.element(), form.has("ftz"));
         let compare = comparison(op, element, ftz);
-        let d = self.target(self.at(form, 0)?)?;
+        let d = self.result(form)?;
         let mut sources = vec![
-            self.source(self.at(form, 1)?, kind.bits())?,
-            self.source(self.at(form, 2)?, kind.bits())?,
+            self.read(form, 1, kind.bits())?,
+            self.read(form, 2, kind.bits())?,
         ];
         if combined.is_some() {
             sources.push(self.condition(self.at(form, 3)?)?);

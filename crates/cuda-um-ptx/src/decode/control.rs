@@ -4,6 +4,27 @@ use super::{Code, Decoder, Form, Op, Operand, Result, Statement, Text, Type};
 use crate::math::{self, Mode};
 use crate::program::{Reduce, Shuffle, Vote};
 
+/// 9.7.9.6: which lane another one reads from, by the operand and the lane's segment.
+const SHUFFLES: [(&str, Shuffle); 4] = [
+    ("up", |lane, by, _| lane.wrapping_sub(by)),
+    ("down", |lane, by, _| lane + by),
+    ("bfly", |lane, by, _| lane ^ by),
+    ("idx", |lane, by, segment| lane & segment | by & !segment),
+];
+/// 9.7.13.9: by the lanes whose predicate holds, and all that vote.
+const VOTES: [(&str, Vote); 4] = [
+    ("all", |votes, all| u32::from(votes == all)),
+    ("any", |votes, _| u32::from(votes != 0)),
+    ("uni", |votes, all| u32::from(votes == all || votes == 0)),
+    ("ballot", |votes, _| votes),
+];
+/// 9.7.13.1: by the number of threads whose predicate holds, and of all.
+const REDUCTIONS: [(&str, Reduce); 3] = [
+    ("popc", |count, _| count),
+    ("and", |count, all| u32::from(count == all)),
+    ("or", |count, _| u32::from(count != 0)),
+];
+
 impl<'m> Decoder<'m> {
     pub(super) fn control(&mut self, form: &Form) -> Result<bool> {
         match form.name {
@@ -24,22 +45,16 @@ impl<'m> Decoder<'m> {
             "pmevent" | "setmaxnreg" | "griddepcontrol" => {}
             "bar" | "barrier" => return self.barrier(form),
             "shfl" => {
-                let mode = match () {
-                    () if form.has("up") => Shuffle::Up,
-                    () if form.has("down") => Shuffle::Down,
-                    () if form.has("bfly") => Shuffle::Butterfly,
-                    () => Shuffle::Index,
+                let from = form.pick(&SHUFFLES).unwrap_or(SHUFFLES[3].1);
+                let op = Op::Shuffle {
+                    from,
+                    up: form.has("up"),
                 };
-                return self.together(form, Op::Shuffle(mode), &[32; 3]);
+                return self.together(form, op, &[32; 3]);
             }
             "vote" => {
-                let mode = match () {
-                    () if form.has("all") => Vote::All,
-                    () if form.has("any") => Vote::Any,
-                    () if form.has("uni") => Vote::Uniform,
-                    () => Vote::Ballot,
-                };
-                return self.together(form, Op::Vote(mode), &[1]);
+                let op = Op::Vote(form.pick(&VOTES).unwrap_or(VOTES[3].1));
+                return self.together(form, op, &[1]);
             }
             "match" => {
                 let (all, bits) = (form.has("all"), form.kind().map_or(32, Type::bits));
@@ -47,10 +62,9 @@ impl<'m> Decoder<'m> {
             }
             "redux" => return self.redux(form),
             "activemask" => {
-                let d = self.target(self.at(form, 0)?)?;
+                let d = self.result(form)?;
                 self.emit_op(Op::ActiveMask, &[Some(d)], &[]);
             }
-            "elect" => return self.together(form, Op::Elect, &[]),
             _ => return Ok(false),
         }
         Ok(true)
@@ -68,64 +82,46 @@ impl<'m> Decoder<'m> {
 
     /// 9.7.12.4 brx.idx.
     fn indexed(&mut self, form: &Form) -> Result<bool> {
-        let (index, Operand::Name(list)) = (self.source(self.at(form, 0)?, 32)?, self.at(form, 1)?)
-        else {
+        let (index, Operand::Name(list)) = (self.read(form, 0, 32)?, self.at(form, 1)?) else {
             return self.bad("a list of labels is expected");
         };
-        let names = self.functions[self.current]
-            .function
-            .body
-            .iter()
-            .flatten()
-            .find_map(|statement| match statement {
-                Statement::Targets { label, names } if self.str(*label) == self.str(*list) => {
-                    Some(names.clone())
-                }
-                _ => None,
-            });
+        let body = self.functions[self.current].function.body.iter();
+        let names = body.flatten().find_map(|statement| match statement {
+            Statement::Targets { label, names } if self.str(*label) == self.str(*list) => {
+                Some(names)
+            }
+            _ => None,
+        });
         let Some(names) = names else {
             return self.bad("there is no such list of labels");
         };
-        let table = names
-            .iter()
-            .map(|name| self.label_number(*name))
-            .collect::<Result<Vec<_>>>()?;
+        let table = names.iter().map(|name| self.label_number(*name));
+        let table = table.collect::<Result<Vec<_>>>()?;
+        let number = self.program.tables.len() as u32;
         self.program.tables.push(table);
-        self.emit(
-            Code::Indexed,
-            self.program.tables.len() as u32 - 1,
-            index.index,
-            0,
-            0,
-        );
+        self.emit(Code::Indexed, number, index.index, 0, 0);
         Ok(true)
     }
 
     /// 9.7.13.1 bar, barrier; 9.7.13.2 bar.warp.sync; 9.7.13.3 barrier.cluster of clusters of one block.
     fn barrier(&mut self, form: &Form) -> Result<bool> {
         if form.has("warp") {
-            let members = self.source(self.at(form, 0)?, 32)?;
+            let members = self.read(form, 0, 32)?;
             self.emit_op(Op::WarpBarrier, &[], &[]).members = Some(members);
             return Ok(true);
         }
         let zero = self.word_value(0)?;
         if form.has("cluster") {
             if form.has("wait") {
-                let op = Op::Barrier {
-                    arrive: false,
-                    reduce: None,
-                };
-                self.emit_op(op, &[], &[zero; 2]);
+                let (arrive, reduce) = (false, None);
+                self.emit_op(Op::Barrier { arrive, reduce }, &[], &[zero; 2]);
             }
             return Ok(true);
         }
-        let reduce = match () {
-            () if !form.has("red") => None,
-            () if form.has("popc") => Some(Reduce::Popc),
-            () if form.has("and") => Some(Reduce::And),
-            () if form.has("or") => Some(Reduce::Or),
-            () => return Ok(false),
-        };
+        let reduce = form.pick(&REDUCTIONS).filter(|_| form.has("red"));
+        if form.has("red") && reduce.is_none() {
+            return Ok(false);
+        }
         let mut operands = form.operands;
         let (mut d, mut sources) = (None, Vec::new());
         if let (Some(_), [first, middle @ .., last]) = (reduce, operands) {
@@ -141,11 +137,8 @@ impl<'m> Decoder<'m> {
             };
             sources.insert(0, slot);
         }
-        let op = Op::Barrier {
-            arrive: form.has("arrive"),
-            reduce,
-        };
-        self.emit_op(op, &[d], &sources);
+        let arrive = form.has("arrive");
+        self.emit_op(Op::Barrier { arrive, reduce }, &[d], &sources);
         Ok(true)
     }
 
@@ -172,7 +165,6 @@ impl<'m> Decoder<'m> {
                 self.source(operand, bits)?
             });
         }
-        // `elect.sync`, `match.any.sync` have members always.
         let members = match form.operands.get(sizes.len() + 1) {
             Some(operand) if form.has("sync") => Some(self.source(operand, 32)?),
             _ if form.has("sync") => return self.bad("an operand is missing"),
@@ -187,18 +179,15 @@ impl<'m> Decoder<'m> {
         let op = ["add", "min", "max", "and", "or", "xor"]
             .into_iter()
             .find(|op| form.has(op));
-        let (Some(op), Some(kind)) = (op, form.kind().filter(|kind| kind.bits() == 32)) else {
+        let kind = form
+            .kind()
+            .filter(|kind| kind.bits() == 32 && !form.has("abs"));
+        let (Some(op), Some(kind)) = (op, kind) else {
             return Ok(false);
         };
         let Some((_, function)) = math::function(op, 2, kind, Mode::of(form.modifiers)) else {
             return Ok(false);
         };
-        let mask = if form.has("abs") {
-            u64::from(u32::MAX >> 1)
-        } else {
-            u64::MAX
-        };
-        let function = move |v: [u64; 4]| function(v.map(|value| value & mask));
-        self.together(form, Op::Redux(Box::new(function)), &[32])
+        self.together(form, Op::Redux(function), &[32])
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Binding, Class, Code, Decoder, Form, Op, Operand, Result, Slot, Space, Type};
 use crate::math::{Mode, Round, convert};
-use crate::program::{Clock, Constant, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
+use crate::program::{Constant, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 
 fn window(space: Space) -> Option<u64> {
     match space {
@@ -13,6 +13,17 @@ fn window(space: Space) -> Option<u64> {
     }
 }
 
+/// Special registers that change while a thread runs: whether cycles, or nanoseconds, and from which bit on.
+fn clock(name: &str) -> Option<(bool, u32)> {
+    Some(match name {
+        "%clock" | "%clock64" => (true, 0),
+        "%clock_hi" => (true, 32),
+        "%globaltimer" | "%globaltimer_lo" => (false, 0),
+        "%globaltimer_hi" => (false, 32),
+        _ => return None,
+    })
+}
+
 impl Decoder<'_> {
     pub(super) fn conversion(&mut self, form: &Form) -> Result<bool> {
         match form.name {
@@ -20,16 +31,6 @@ impl Decoder<'_> {
             "cvt" => self.cvt(form),
             "cvta" => self.cvta(form),
             "isspacep" => self.isspacep(form),
-            // Clusters have one block each: 9.7.9.23 mapa, 9.7.9.24 getctarank.
-            "mapa" => {
-                let bits = form.kind().map_or(64, Type::bits);
-                let (d, a) = (
-                    self.target(self.at(form, 0)?)?,
-                    self.source(self.at(form, 1)?, bits)?,
-                );
-                self.copy(d, a)?;
-                Ok(true)
-            }
             _ => Ok(false),
         }
     }
@@ -82,42 +83,34 @@ impl Decoder<'_> {
             (target, Operand::Vector(parts)) => {
                 let d = self.target(target)?;
                 let width = bits / parts.len().max(1) as u32;
-                let sources = parts
-                    .iter()
-                    .map(|part| self.source(part, width))
-                    .collect::<Result<Vec<_>>>()?;
+                let sources = parts.iter().map(|part| self.source(part, width));
+                let sources = sources.collect::<Result<Vec<_>>>()?;
+                let mask = u64::MAX >> (64 - width.max(1));
                 match (bits, sources.as_slice()) {
                     (64, &[low, high]) if d.class == Class::Long => {
                         self.emit(Code::Join, d.index, low.index, high.index, 0)
                     }
-                    (_, parts) if (2..=4).contains(&parts.len()) => {
-                        let mask = u64::MAX >> (64 - width.max(1));
-                        self.scalar(
-                            d,
-                            &sources,
-                            Box::new(move |v| {
-                                (0..4)
-                                    .filter(|i| i * width < 64)
-                                    .fold(0, |all, i| all | (v[i as usize] & mask) << (i * width))
-                            }),
-                        );
+                    (_, &[_, _]) => {
+                        let join = move |v: [u64; 4]| v[0] & mask | (v[1] & mask) << width;
+                        self.scalar(d, &sources, Box::new(join));
+                    }
+                    (_, &[_, _, _, _]) => {
+                        let join = move |v: [u64; 4]| {
+                            v.iter()
+                                .rev()
+                                .fold(0, |all, part| all << width | part & mask)
+                        };
+                        self.scalar(d, &sources, Box::new(join));
                     }
                     _ => return self.unsupported("a vector of this size"),
                 }
             }
-            (target, Operand::Name(name))
-                if self.str(*name).starts_with("%clock")
-                    || self.str(*name).starts_with("%globaltimer") =>
-            {
-                let d = self.target(target)?;
-                let (clock, shift) = match self.str(*name) {
-                    "%clock" | "%clock64" => (Clock::Cycles, 0),
-                    "%clock_hi" => (Clock::Cycles, 32),
-                    "%globaltimer" | "%globaltimer_lo" => (Clock::Nanoseconds, 0),
-                    "%globaltimer_hi" => (Clock::Nanoseconds, 32),
-                    _ => return Ok(false),
-                };
-                self.emit_op(Op::Clock { clock, shift }, &[Some(d)], &[]);
+            (target, &Operand::Name(name)) if clock(self.str(name)).is_some() => {
+                let (d, (cycles, shift)) = (
+                    self.target(target)?,
+                    clock(self.str(name)).unwrap_or_default(),
+                );
+                self.emit_op(Op::Clock { cycles, shift }, &[Some(d)], &[]);
             }
             (target, source) => {
                 let (d, a) = (self.target(target)?, self.source(source, bits)?);
@@ -133,7 +126,7 @@ impl Decoder<'_> {
     /// 9.7.9.21 cvt.
     fn cvt(&mut self, form: &Form) -> Result<bool> {
         let types: Vec<Type> = form.types().collect();
-        let (mut mode, d) = (Mode::of(form.modifiers), self.target(self.at(form, 0)?)?);
+        let (mut mode, d) = (Mode::of(form.modifiers), self.result(form)?);
         if form.has("pack") {
             return self.cvt_pack(form, d, types[0]);
         }
@@ -144,25 +137,14 @@ impl Decoder<'_> {
         let bits = from.bits();
         let operand = self.at(form, 1)?;
         let ((to, packed), (element, from_packed)) = (to.element(), from.element());
-        if packed && !from_packed {
-            let sources = vec![
-                self.source(operand, bits)?,
-                self.source(self.at(form, 2)?, bits)?,
-            ];
-            self.scalar(
-                d,
-                &sources,
-                Box::new(move |v| convert::pack(v[0], v[1], from, to, mode)),
-            );
-            return Ok(true);
-        }
         if packed {
-            let a = self.source(operand, bits)?;
-            self.scalar(
-                d,
-                &[a],
-                Box::new(move |v| convert::repack(v[0], element, to, mode)),
-            );
+            let low = if from_packed { 1 } else { 2 };
+            let sources = [self.read(form, 1, bits)?, self.read(form, low, bits)?];
+            let shift = if from_packed { element.bits() } else { 0 };
+            let mask = u64::MAX >> (64 - element.bits());
+            let pack =
+                move |v: [u64; 4]| convert::pack(v[0] >> shift, v[1] & mask, element, to, mode);
+            self.scalar(d, &sources, Box::new(pack));
             return Ok(true);
         }
         // The register may be wider than the type.
@@ -175,45 +157,38 @@ impl Decoder<'_> {
         };
         let plain = !mode.sat && from.integer() && to.integer();
         let exact = !mode.sat && !mode.ftz && !mode.relu && d.class == Class::Word;
-        // A narrow result in a wide register is extended by the sign of its type.
-        let code = match (d.class, a.class) {
-            (Class::Long, Class::Word) if plain && bits == 32 && to.bits() == 64 => {
-                Some(if from.signed() {
-                    Code::ExtendS
-                } else {
-                    Code::Extend
-                })
-            }
-            (Class::Word, Class::Long) if plain && to.bits() == 32 && bits == 64 => Some(Code::Low),
-            (Class::Word, Class::Word)
-                if plain
-                    && (!to.signed() && !from.signed()
-                        || to.bits() == 16 && bits >= 16 && d.bits == 16) =>
-            {
-                let mask = self.word_value((u64::MAX >> (64 - bits.min(to.bits()))) as u32)?;
-                self.emit(Code::AndW, d.index, a.index, mask.index, 0);
-                return Ok(true);
-            }
-            (Class::Long, Class::Word)
-                if plain && !from.signed() && bits < 32 && to.bits() == 64 && a.bits <= bits =>
-            {
-                Some(Code::Extend)
-            }
-            _ if !exact => None,
-            _ => match (from, to) {
-                (Type::S32, Type::F32) if mode.round == Round::Near => Some(Code::FloatS),
-                (Type::U32, Type::F32) if mode.round == Round::Near => Some(Code::FloatW),
-                (Type::F16, Type::F32) => Some(Code::HalfF),
+        let code = match (from, to) {
+            (Type::S32, Type::F32) if exact && mode.round == Round::Near => Some(Code::FloatS),
+            (Type::U32, Type::F32) if exact && mode.round == Round::Near => Some(Code::FloatW),
+            (Type::F16, Type::F32) if exact => Some(Code::HalfF),
+            _ if !plain => None,
+            _ => match (d.class, a.class) {
+                (Class::Long, Class::Word) if bits == 32 && to.bits() == 64 => {
+                    Some(if from.signed() {
+                        Code::ExtendS
+                    } else {
+                        Code::Extend
+                    })
+                }
+                (Class::Word, Class::Long) if bits == 64 && to.bits() == 32 => Some(Code::Low),
+                // A narrow result in a wide register is extended by the sign of its type.
+                (Class::Word, Class::Word)
+                    if !to.signed() && !from.signed()
+                        || to.bits() == 16 && bits >= 16 && d.bits == 16 =>
+                {
+                    let mask = self.word_value((u64::MAX >> (64 - bits.min(to.bits()))) as u32)?;
+                    self.emit(Code::AndW, d.index, a.index, mask.index, 0);
+                    return Ok(true);
+                }
                 _ => None,
             },
         };
         match code {
             Some(code) => self.emit(code, d.index, a.index, 0, 0),
-            None => self.scalar(
-                d,
-                &[a],
-                Box::new(move |v| convert::cvt(v[0], from, to, mode)),
-            ),
+            None => {
+                let function = move |v: [u64; 4]| convert::cvt(v[0], from, to, mode);
+                self.scalar(d, &[a], Box::new(function));
+            }
         }
         Ok(true)
     }
@@ -223,52 +198,41 @@ impl Decoder<'_> {
         if !to.integer() {
             return Ok(false);
         }
-        let mut sources = Vec::new();
-        for operand in [
-            self.at(form, 1)?,
-            self.at(form, 2)?,
-            form.operands.get(3).unwrap_or(&Operand::Integer(0)),
-        ] {
-            sources.push(self.source(operand, 32)?);
-        }
-        let function =
-            move |v: [u64; 4]| convert::cvt_pack(v[0] as u32, v[1] as u32, v[2] as u32, to).into();
+        let low = form.operands.get(3).unwrap_or(&Operand::Integer(0));
+        let sources = [
+            self.read(form, 1, 32)?,
+            self.read(form, 2, 32)?,
+            self.source(low, 32)?,
+        ];
+        let function = move |v: [u64; 4]| {
+            let [a, b, c, _] = v.map(|value| value as u32);
+            convert::cvt_pack(a, b, c, to).into()
+        };
         self.scalar(d, &sources, Box::new(function));
         Ok(true)
     }
 
     /// 9.7.9.20 cvta.
     fn cvta(&mut self, form: &Form) -> Result<bool> {
-        let Some(space) = form.space() else {
+        let (Some(space), Some(kind)) = (form.space(), form.kind()) else {
             return Ok(false);
         };
-        let Some(kind) = form.kind() else {
-            return Ok(false);
-        };
-        let d = self.target(self.at(form, 0)?)?;
+        let d = self.result(form)?;
         // The address of a variable, if it is one that only the launch knows.
         if let (Operand::Name(name), false) = (self.at(form, 1)?, form.has("to"))
             && let Some(Binding::DynamicShared) = self.lookup(*name)?
         {
-            let a = self.constant(
-                Class::Long,
-                64,
-                Constant::DynamicShared {
-                    offset: 0,
-                    generic: true,
-                },
-            )?;
+            let (offset, generic) = (0, true);
+            let a = Constant::DynamicShared { offset, generic };
+            let a = self.constant(Class::Long, 64, a)?;
             self.copy(d, a)?;
             return Ok(true);
         }
-        let a = self.source(self.at(form, 1)?, kind.bits())?;
+        let a = self.read(form, 1, kind.bits())?;
         match window(space) {
             Some(base) if d.class == Class::Long => {
-                let base = self.long_value(if form.has("to") {
-                    base.wrapping_neg()
-                } else {
-                    base
-                })?;
+                let to = form.has("to");
+                let base = self.long_value(if to { base.wrapping_neg() } else { base })?;
                 self.emit(Code::AddL, d.index, a.index, base.index, 0);
             }
             _ => self.copy(d, a)?,
@@ -281,19 +245,13 @@ impl Decoder<'_> {
         let Some(space) = form.space() else {
             return Ok(false);
         };
-        let (p, a) = (
-            self.target(self.at(form, 0)?)?,
-            self.source(self.at(form, 1)?, 64)?,
-        );
+        let (p, a) = (self.result(form)?, self.read(form, 1, 64)?);
         let (low, bytes) = match window(space) {
             Some(base) => (base, WINDOW_BYTES),
             None => (0, SHARED_WINDOW),
         };
-        self.scalar(
-            p,
-            &[a],
-            Box::new(move |v| u64::from(v[0].wrapping_sub(low) < bytes)),
-        );
+        let within = move |v: [u64; 4]| u64::from(v[0].wrapping_sub(low) < bytes);
+        self.scalar(p, &[a], Box::new(within));
         Ok(true)
     }
 }

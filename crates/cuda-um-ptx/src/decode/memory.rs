@@ -11,48 +11,35 @@ impl Decoder<'_> {
             Operand::Address { base, offset, more } if more.is_empty() => (*base, *offset),
             _ => return self.bad("an address in brackets is expected"),
         };
-        let mut address = Address {
-            space,
-            base: None,
-            offset,
-        };
-        let Some(name) = base else {
-            return Ok(address);
-        };
-        let (space, base, constant) = match self.lookup(name)? {
-            Some(Binding::Slot(slot)) if slot.class == Class::Pred || slot.bits < 32 => {
-                return self.bad("an address has 32 or 64 bits");
-            }
-            Some(Binding::Slot(slot)) => {
-                if space == Space::Param && !self.entry {
-                    address.space = Space::Local;
+        let (base, space, offset) = match base.map(|name| (name, self.lookup(name))) {
+            None => (None, space, offset),
+            Some((name, binding)) => match binding? {
+                Some(Binding::Slot(slot)) if slot.class == Class::Pred || slot.bits < 32 => {
+                    return self.bad("an address has 32 or 64 bits");
                 }
-                address.base = Some(slot);
-                return Ok(address);
-            }
-            Some(Binding::Shared(base)) => (Space::Shared, base, None),
-            Some(Binding::Local(base)) => (Space::Local, base.into(), None),
-            Some(Binding::Parameter(base)) => (Space::Param, base.into(), None),
-            Some(Binding::DynamicShared) => {
-                let generic = false;
-                let constant = Constant::DynamicShared { offset, generic };
-                (Space::Shared, 0, Some(constant))
-            }
-            Some(Binding::Memory(index)) => {
-                let constant = Constant::Variable { index, offset };
-                (Space::Global, 0, Some(constant))
-            }
-            _ => return self.bad(format!("`{}` is not declared", self.str(name))),
+                Some(Binding::Slot(slot)) if space == Space::Param && !self.entry => {
+                    (Some(slot), Space::Local, offset)
+                }
+                Some(Binding::Slot(slot)) => (Some(slot), space, offset),
+                Some(Binding::Shared(base)) => {
+                    (None, Space::Shared, offset.wrapping_add_unsigned(base))
+                }
+                Some(Binding::Local(base)) => {
+                    (None, Space::Local, offset.wrapping_add(base.into()))
+                }
+                Some(Binding::Parameter(base)) => {
+                    (None, Space::Param, offset.wrapping_add(base.into()))
+                }
+                Some(Binding::DynamicShared) => (Some(self.value(name, offset)?), Space::Shared, 0),
+                Some(Binding::Memory(_)) => (Some(self.value(name, offset)?), Space::Global, 0),
+                _ => return self.bad(format!("`{}` is not declared", self.str(name))),
+            },
         };
-        address.space = space;
-        match constant {
-            None => address.offset = offset.wrapping_add_unsigned(base),
-            Some(constant) => {
-                address.offset = 0;
-                address.base = Some(self.constant(Class::Long, 64, constant)?);
-            }
-        }
-        Ok(address)
+        Ok(Address {
+            space,
+            base,
+            offset,
+        })
     }
 
     pub(super) fn space(form: &Form) -> Space {
@@ -66,19 +53,12 @@ impl Decoder<'_> {
             "atom" | "red" => return self.atomic(form),
             "prefetch" | "prefetchu" | "applypriority" | "discard" => {}
             "createpolicy" => {
-                let (d, zero) = (self.target(self.at(form, 0)?)?, self.zero(Class::Long)?);
+                let (d, zero) = (self.result(form)?, self.zero(Class::Long)?);
                 self.copy(d, zero)?;
             }
             "cp" if form.has("async") => return self.copy_async(form),
             "mbarrier" => return self.mbarrier(form),
             "ldmatrix" | "stmatrix" => return self.matrix(form),
-            "movmatrix" => {
-                let (d, a) = (
-                    self.target(self.at(form, 0)?)?,
-                    self.source(self.at(form, 1)?, 32)?,
-                );
-                self.emit_op(Op::MoveMatrix, &[Some(d)], &[a]);
-            }
             "mma" => return self.mma(form),
             _ => return Ok(false),
         }
@@ -142,30 +122,30 @@ impl Decoder<'_> {
             }
             return Ok(true);
         }
-        let (signed, strong) = (kind.signed(), strong(form));
-        self.emit_access(
-            Code::Load,
-            Access {
-                address,
-                bytes,
-                signed,
-                slots,
-                strong,
-            },
-        );
+        self.emit_access(Code::Load, address, kind, slots, strong(form));
         Ok(true)
     }
 
-    pub(super) fn emit_access(&mut self, code: Code, access: Access) {
-        self.program.accesses.push(access);
-        self.emit(code, self.program.accesses.len() as u32 - 1, 0, 0, 0);
+    pub(super) fn emit_access(
+        &mut self,
+        code: Code,
+        address: Address,
+        kind: Type,
+        slots: Vec<Option<Slot>>,
+        strong: bool,
+    ) {
+        self.emit(code, self.program.accesses.len() as u32, 0, 0, 0);
+        self.program.accesses.push(Access {
+            address,
+            bytes: kind.bytes() as u32,
+            signed: kind.signed(),
+            slots,
+            strong,
+        });
     }
 
     fn store(&mut self, form: &Form) -> Result<bool> {
-        let Some(kind) = form
-            .kind()
-            .filter(|kind| in_memory(kind) && !form.has("async"))
-        else {
+        let Some(kind) = form.kind().filter(in_memory).filter(|_| !form.has("async")) else {
             return Ok(false);
         };
         let bits = kind.bits();
@@ -187,37 +167,28 @@ impl Decoder<'_> {
         if address.space == Space::Param {
             return self.bad("parameters of a kernel are read-only");
         }
-        let (bytes, strong) = (bits / 8, strong(form));
-        self.emit_access(
-            Code::Store,
-            Access {
-                address,
-                bytes,
-                signed: false,
-                slots,
-                strong,
-            },
-        );
+        self.emit_access(Code::Store, address, kind, slots, strong(form));
         Ok(true)
     }
 
     fn atomic(&mut self, form: &Form) -> Result<bool> {
         let op = form.modifiers.iter().find_map(|modifier| match *modifier {
-            op @ ("and" | "or" | "xor" | "add" | "min" | "max") => Some((op, 2)),
-            "exch" => Some(("atom.exch", 2)),
-            "cas" => Some(("atom.cas", 3)),
-            "inc" => Some(("atom.inc", 2)),
-            "dec" => Some(("atom.dec", 2)),
+            op @ ("and" | "or" | "xor" | "add" | "min" | "max") => Some(op),
+            "exch" => Some("atom.exch"),
+            "cas" => Some("atom.cas"),
+            "inc" => Some("atom.inc"),
+            "dec" => Some("atom.dec"),
             _ => None,
         });
-        let (Some((op, count)), Some(kind), false) = (op, form.kind(), form.has("async")) else {
+        let (Some(op), Some(kind), false) = (op, form.kind(), form.has("async")) else {
             return Ok(false);
         };
+        let count = if op == "atom.cas" { 3 } else { 2 };
         let function = math::function(op, count, kind, Mode::PLAIN);
         let Some((_, function)) = function.filter(|_| in_memory(&kind)) else {
             return Ok(false);
         };
-        let (first, bits, compare) = (usize::from(form.name == "atom"), kind.bits(), count == 3);
+        let (first, bits) = (usize::from(form.name == "atom"), kind.bits());
         let address = self.address(self.at(form, first)?, Self::space(form))?;
         let mut sources = self.values(form, first + 1, bits)?;
         let d = if first == 1 {
@@ -228,14 +199,11 @@ impl Decoder<'_> {
         if sources.is_empty() || d.len() != sources.len() {
             return self.bad("a vector of another size is expected");
         }
-        if compare {
-            sources.push(self.source(self.at(form, first + 2)?, bits)?);
+        if count == 3 {
+            sources.push(self.read(form, first + 2, bits)?);
         }
-        let op = Op::Atomic {
-            function,
-            bytes: kind.bytes(),
-            compare,
-        };
+        let bytes = kind.bytes();
+        let op = Op::Atomic { function, bytes };
         self.emit_op(op, &d, &sources).address = address;
         Ok(true)
     }
@@ -246,10 +214,7 @@ impl Decoder<'_> {
             // With all copies done it is an arrival, or nothing if the count includes it.
             if form.has("noinc") {
                 let address = self.address(self.at(form, 0)?, Self::space(form))?;
-                let op = Op::Mbarrier(Mbarrier::Arrive {
-                    drop: false,
-                    expect: false,
-                });
+                let op = Op::Mbarrier(Mbarrier::Arrive { drop: false });
                 self.emit_op(op, &[], &[]).address = address;
             }
             return Ok(true);
@@ -277,55 +242,41 @@ impl Decoder<'_> {
             Some(operand) => size = self.source(operand, 32)?,
             None => {}
         }
-        let op = Op::CopyAsync {
-            from,
-            bytes: bytes as u32,
-        };
+        let bytes = bytes as u32;
+        let op = Op::CopyAsync { from, bytes };
         self.emit_op(op, &[], &[ignore, size]).address = to;
         Ok(true)
     }
 
     fn mbarrier(&mut self, form: &Form) -> Result<bool> {
-        let (expect, parity) = (form.has("expect_tx"), form.has("parity"));
         let op = match form.modifiers.first() {
+            _ if form.has("expect_tx") => return Ok(false),
             Some(&"init") => Mbarrier::Init,
             Some(&"inval") => Mbarrier::Inval,
-            Some(&"expect_tx") => Mbarrier::ExpectTx,
-            Some(&"complete_tx") => Mbarrier::CompleteTx,
-            Some(&"arrive") => Mbarrier::Arrive {
-                drop: false,
-                expect,
+            Some(&"arrive") => Mbarrier::Arrive { drop: false },
+            Some(&"arrive_drop") => Mbarrier::Arrive { drop: true },
+            Some(&("test_wait" | "try_wait")) => Mbarrier::Wait {
+                parity: form.has("parity"),
             },
-            Some(&"arrive_drop") => Mbarrier::Arrive { drop: true, expect },
-            Some(&("test_wait" | "try_wait")) => Mbarrier::Wait { parity },
-            Some(&"pending_count") => Mbarrier::Pending,
             _ => return Ok(false),
         };
-        // `[d,] [address] [, operand]`; of `pending_count` there is no address.
-        let mut rest = form.operands;
-        let mut d = None;
-        if let [first, ..] = rest
-            && !matches!(first, Operand::Address { .. })
-        {
-            d = if matches!(first, Operand::Sink) {
-                None
-            } else {
-                Some(self.target(first)?)
-            };
-            rest = &rest[1..];
-        }
-        let mut address = Address::default();
-        if op != Mbarrier::Pending {
-            let Some((operand, others)) = rest.split_first() else {
-                return self.bad("an address is expected");
-            };
-            (address, rest) = (self.address(operand, Self::space(form))?, others);
-        }
-        let long = matches!(op, Mbarrier::Wait { parity: false } | Mbarrier::Pending);
-        let mut sources = Vec::new();
-        if let Some(operand) = rest.first() {
-            sources.push(self.source(operand, if long { 64 } else { 32 })?);
-        }
+        // `[d,] [address] [, operand]`
+        let (d, at) = match self.at(form, 0)? {
+            Operand::Address { .. } => (None, 0),
+            Operand::Sink => (None, 1),
+            operand => (Some(self.target(operand)?), 1),
+        };
+        let address = self.address(self.at(form, at)?, Self::space(form))?;
+        let bits = if op == (Mbarrier::Wait { parity: false }) {
+            64
+        } else {
+            32
+        };
+        let operand = form
+            .operands
+            .get(at + 1)
+            .map(|operand| self.source(operand, bits));
+        let sources = Vec::from_iter(operand.transpose()?);
         self.emit_op(Op::Mbarrier(op), &[d], &sources).address = address;
         Ok(true)
     }
@@ -420,12 +371,7 @@ fn in_memory(kind: &Type) -> bool {
 
 /// `.v2` has two elements, and so on.
 fn check_width(decoder: &Decoder, form: &Form, elements: usize) -> Result<()> {
-    let widths = [("v2", 2), ("v4", 4), ("v8", 8)];
-    let wanted = widths
-        .into_iter()
-        .find(|(name, _)| form.has(name))
-        .map_or(1, |(_, width)| width);
-    if elements == wanted {
+    if form.pick(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1) == elements {
         Ok(())
     } else {
         decoder.bad("a vector of another size is expected")

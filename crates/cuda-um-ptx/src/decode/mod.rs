@@ -19,7 +19,7 @@ use crate::math::Scalar;
 use crate::module::{Kernel, Module};
 use crate::program::{Address, Class, Code, Constant, Extra, Inst, Op, Place, Program, Slot};
 use crate::syntax::{Instruction, Operand, Space, Statement, Text, Type};
-use calls::{Known, Passed};
+use calls::Known;
 use names::{Binding, Scope};
 
 type Result<T> = std::result::Result<T, LoadError>;
@@ -156,34 +156,9 @@ impl<'m> Decoder<'m> {
         self.collect_labels(body)?;
         self.blocks = 0;
         self.scopes = vec![Scope::default()];
-        let known = &self.functions[index];
-        let formals: Vec<Passed> = known
-            .results
-            .iter()
-            .chain(&known.parameters)
-            .map(|formal| formal.place)
-            .collect();
-        if function.entry {
-            for (variable, parameter) in function
-                .parameters
-                .iter()
-                .zip(self.program.parameters.clone())
-            {
-                self.bind(variable.name, Binding::Parameter(parameter.offset as u32));
-            }
-        } else {
-            for (variable, place) in function
-                .results
-                .iter()
-                .chain(&function.parameters)
-                .zip(formals)
-            {
-                let binding = match place {
-                    Passed::Local(offset) => Binding::Local(offset),
-                    Passed::Register(slot) => Binding::Slot(slot),
-                };
-                self.bind(variable.name, binding);
-            }
+        let formals = self.functions[index].formals.clone();
+        for (variable, (place, _)) in function.variables().zip(formals) {
+            self.bind(variable.name, place);
         }
         for statement in body {
             self.statement(statement)?;
@@ -367,6 +342,12 @@ struct Form<'a> {
 impl Form<'_> {
     fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
+    }
+
+    /// What belongs to the first of the names that is a modifier.
+    fn pick<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let choice = choices.iter().find(|(name, _)| self.has(name));
+        choice.map(|(_, value)| *value)
     }
 
     /// The state space among the modifiers.

@@ -6,93 +6,79 @@
 //! (Bourdoncle, 1993).
 
 use std::collections::HashMap;
+use std::mem::take;
 
 use super::Decoder;
 use crate::program::{Code, Inst};
 
+fn jumps(inst: &Inst) -> bool {
+    matches!(
+        inst.code,
+        Code::Branch | Code::Indexed | Code::Return | Code::Exit
+    )
+}
+
 impl Decoder<'_> {
     /// Blocks in their order, appended to the program.
     pub(super) fn lay_out(&mut self, index: usize) {
-        let code = std::mem::take(&mut self.code);
-        let places = std::mem::take(&mut self.code_places);
+        let (code, places) = (take(&mut self.code), take(&mut self.code_places));
+        let (targets, program) = (&self.targets, &mut self.program);
         let mut leader = vec![false; code.len() + 1];
         leader[0] = true;
-        for &target in &self.targets {
+        for &target in targets {
             leader[target.min(code.len() - 1)] = true;
         }
-        let jumps = |inst: &Inst| {
-            matches!(
-                inst.code,
-                Code::Branch | Code::Indexed | Code::Return | Code::Exit
-            )
-        };
         for (at, inst) in code.iter().enumerate() {
             leader[at + 1] |= jumps(inst);
         }
         let starts: Vec<usize> = (0..code.len()).filter(|&at| leader[at]).collect();
-        let block_of = |at: usize| starts.partition_point(|&start| start <= at) - 1;
         let end = |block: usize| starts.get(block + 1).copied().unwrap_or(code.len());
+        let block_of =
+            |label: u32| starts.partition_point(|&start| start <= targets[label as usize]) - 1;
         let falls = |block: usize| {
             let last = &code[end(block) - 1];
             (!jumps(last) || last.guard != 0) && block + 1 < starts.len()
         };
-        let successors: Vec<Vec<usize>> = (0..starts.len())
-            .map(|block| {
-                let last = &code[end(block) - 1];
-                let mut next = Vec::new();
-                match last.code {
-                    Code::Branch => next.push(block_of(self.targets[last.d as usize])),
-                    Code::Indexed => next.extend(
-                        self.program.tables[last.d as usize]
-                            .iter()
-                            .map(|&label| block_of(self.targets[label as usize])),
-                    ),
-                    _ => {}
-                }
-                if falls(block) {
-                    next.push(block + 1);
-                }
-                next
-            })
-            .collect();
-        let order = order(&successors);
-        let base = self.program.code.len();
+        let successors = |block: usize| {
+            let last = &code[end(block) - 1];
+            let labels = match last.code {
+                Code::Branch => std::slice::from_ref(&last.d),
+                Code::Indexed => &program.tables[last.d as usize],
+                _ => &[],
+            };
+            let next = labels.iter().map(|&label| block_of(label));
+            next.chain(falls(block).then_some(block + 1)).collect()
+        };
+        let order = order(&(0..starts.len()).map(successors).collect::<Vec<_>>());
         let mut position = vec![u32::MAX; starts.len()];
-        let mut joints = HashMap::new();
+        let mut at = program.code.len() as u32;
+        let joined = |rank: usize, block| falls(block) && order.get(rank + 1) != Some(&(block + 1));
         for (rank, &block) in order.iter().enumerate() {
-            position[block] = self.program.code.len() as u32;
-            self.program
-                .code
-                .extend_from_slice(&code[starts[block]..end(block)]);
-            self.program
-                .places
-                .extend_from_slice(&places[starts[block]..end(block)]);
-            if falls(block) && order.get(rank + 1) != Some(&(block + 1)) {
-                joints.insert(self.program.code.len(), block + 1);
-                self.program.code.push(Inst {
-                    code: Code::Branch,
-                    guard: 0,
-                    d: 0,
-                    a: 0,
-                    b: 0,
-                    c: 0,
+            position[block] = at;
+            at += (end(block) - starts[block]) as u32 + u32::from(joined(rank, block));
+        }
+        for (rank, &block) in order.iter().enumerate() {
+            for at in starts[block]..end(block) {
+                let mut inst = code[at];
+                if inst.code == Code::Branch {
+                    inst.d = position[block_of(inst.d)];
+                } else if inst.code == Code::Indexed {
+                    for label in &mut program.tables[inst.d as usize] {
+                        *label = position[block_of(*label)];
+                    }
+                }
+                program.code.push(inst);
+                program.places.push(places[at]);
+            }
+            if joined(rank, block) {
+                // What comes next in the text is elsewhere.
+                let (code, d) = (Code::Branch, position[block + 1]);
+                program.code.push(Inst {
+                    code,
+                    d,
+                    ..Inst::default()
                 });
-                self.program.places.push(places[end(block) - 1]);
-            }
-        }
-        let mut tables = Vec::new();
-        for (at, inst) in self.program.code.iter_mut().enumerate().skip(base) {
-            if let Some(&block) = joints.get(&at) {
-                inst.d = position[block];
-            } else if inst.code == Code::Branch {
-                inst.d = position[block_of(self.targets[inst.d as usize])];
-            } else if inst.code == Code::Indexed {
-                tables.push(inst.d);
-            }
-        }
-        for table in tables {
-            for label in &mut self.program.tables[table as usize] {
-                *label = position[block_of(self.targets[*label as usize])];
+                program.places.push(places[end(block) - 1]);
             }
         }
         self.functions[index].start = position[0];

@@ -30,38 +30,33 @@ impl Selected {
 
 impl Decoder<'_> {
     fn selected(&mut self, operand: &Operand) -> Result<Selected> {
-        let (name, negative) = match operand {
+        let (mut register, negative) = match operand {
             Operand::Name(name) => (*name, false),
             Operand::Negative(name) => (*name, true),
             operand => {
-                let slot = self.source(operand, 32)?;
                 return Ok(Selected {
-                    slot,
+                    slot: self.source(operand, 32)?,
                     negative: false,
                     bits: 32,
                     digits: Vec::new(),
                 });
             }
         };
-        let text = self.str(name);
-        let (base, selector) = text.split_once('.').unwrap_or((text, ""));
-        let mut register = name;
+        let (base, selector) = self
+            .str(register)
+            .split_once('.')
+            .unwrap_or((self.str(register), ""));
         register.end = register.start + base.len() as u32;
-        let bits = match selector.as_bytes().first() {
-            Some(b'b') => 8,
-            Some(_) => 16,
-            None => 32,
-        };
-        let digits = selector
-            .chars()
-            .rev()
-            .filter_map(|digit| digit.to_digit(10))
-            .collect();
+        let digits = selector.chars().rev();
         Ok(Selected {
             slot: self.source(&Operand::Name(register), 32)?,
             negative,
-            bits,
-            digits,
+            bits: match selector.as_bytes().first() {
+                Some(b'b') => 8,
+                Some(_) => 16,
+                None => 32,
+            },
+            digits: digits.filter_map(|digit| digit.to_digit(10)).collect(),
         })
     }
 
@@ -71,22 +66,6 @@ impl Decoder<'_> {
             Some(b'2') => (&name[..name.len() - 1], 2),
             Some(b'4') => (&name[..name.len() - 1], 4),
             _ => (name, 1),
-        };
-        let compare = form
-            .modifiers
-            .iter()
-            .find_map(|modifier| Compare::named(modifier));
-        let operation = match (base, compare) {
-            ("add" | "mad", _) => Operation::Add,
-            ("sub", _) => Operation::Sub,
-            ("absdiff", _) => Operation::Absdiff,
-            ("min", _) => Operation::Min,
-            ("max", _) => Operation::Max,
-            ("avrg", _) => Operation::Average,
-            ("shl", _) => Operation::Shl,
-            ("shr", _) => Operation::Shr,
-            ("set", Some(compare)) => Operation::Set(compare),
-            _ => return Ok(false),
         };
         // `vset` has no type of its result.
         let types: Vec<bool> = form.types().map(Type::signed).collect();
@@ -110,20 +89,28 @@ impl Decoder<'_> {
                 negative: [a.negative != b.negative, c.negative],
                 plus_one: form.has("po"),
                 sat,
-                shift: if form.has("shr7") {
-                    7
-                } else {
-                    15 * u32::from(form.has("shr15"))
-                },
+                shift: form.pick(&[("shr7", 7), ("shr15", 15)]).unwrap_or(0),
             };
             Box::new(move |v| mode.run(v[0] as u32, v[1] as u32, v[2] as u32).into())
         } else {
-            let secondary: Option<fn(i64, i64) -> i64> = match form.modifiers.last() {
-                Some(&"add") => Some(|a, b| a + b),
-                Some(&"min") if count == 1 => Some(i64::min),
-                Some(&"max") if count == 1 => Some(i64::max),
-                _ => None,
+            let compare = form.modifiers.iter().find_map(|name| Compare::named(name));
+            let operation: Operation = match (base, compare) {
+                ("add", _) => Box::new(|a, b| a + b),
+                ("sub", _) => Box::new(|a, b| a - b),
+                ("absdiff", _) => Box::new(|a, b| (a - b).abs()),
+                ("min", _) => Box::new(i64::min),
+                ("max", _) => Box::new(i64::max),
+                ("avrg", _) => Box::new(|a, b| (a + b + i64::from(a + b >= 0)) >> 1),
+                ("shl", _) if form.has("wrap") => Box::new(|a, b| a << (b & 31)),
+                ("shr", _) if form.has("wrap") => Box::new(|a, b| a >> (b & 31)),
+                ("shl", _) => Box::new(|a, b| a << b.min(32)),
+                ("shr", _) => Box::new(|a, b| a >> b.min(32)),
+                ("set", Some(compare)) => Box::new(move |a, b| compare.holds(a, b).into()),
+                _ => return Ok(false),
             };
+            let add: fn(i64, i64) -> i64 = |a, b| a + b;
+            let secondary = [("add", add), ("min", i64::min), ("max", i64::max)];
+            let secondary = form.pick(&secondary[..if count == 1 { 3 } else { 1 }]);
             let lanes = if count == 1 {
                 vec![[a.part(0), b.part(32), d.part(0)]]
             } else {
@@ -135,7 +122,6 @@ impl Decoder<'_> {
                 signed,
                 lanes,
                 sat,
-                wrap: form.has("wrap"),
                 secondary,
             };
             Box::new(move |v| video.run(v[0] as u32, v[1] as u32, v[2] as u32).into())

@@ -171,12 +171,6 @@ pub fn pack(high: u64, low: u64, from: Type, to: Type, mode: Mode) -> u64 {
     cvt(high, from, to, mode) << to.bits() | cvt(low, from, to, mode)
 }
 
-/// `cvt` of a packed type to a packed type (`.f16x2` from `.e4m3x2`, and back).
-pub fn repack(a: u64, from: Type, to: Type, mode: Mode) -> u64 {
-    let low = a & ((1 << from.bits()) - 1);
-    pack(a >> from.bits(), low, from, to, mode)
-}
-
 /// `cvt.pack.sat` (9.7.9.22): `a` and `b` (s32), clamped to `to`, above the lower bits of `c`.
 pub fn cvt_pack(a: u32, b: u32, c: u32, to: Type) -> u32 {
     let clamped = |value: u32| clamp(i128::from(value as i32), to) as u64 & ((1 << to.bits()) - 1);

@@ -145,6 +145,7 @@ pub(super) const ROWS: &[Row] = rows! {
     "and" "tt" |_, a b| a & b;
     "or" "tt" |_, a b| a | b;
     "xor" "tt" |_, a b| a ^ b;
+    "not" "t" |_, a| !a;
     "lop3" "wwwi" |_, a b c table| lop3(a as u32, b as u32, c as u32, table as u8);
     "shf" "www" |of, low high by| shf(of.mode, low as u64, high as u64, by as u32);
     "shl" "tw" |_, a by| if by < 64 { a << by } else { 0 };

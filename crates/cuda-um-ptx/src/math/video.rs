@@ -1,19 +1,7 @@
 //! Video instructions: scalar (9.7.19.1), SIMD of two halves and of four bytes (9.7.19.2).
 
-use super::float::Compare;
-
-#[derive(Clone, Copy, Debug)]
-pub enum Operation {
-    Add,
-    Sub,
-    Absdiff,
-    Min,
-    Max,
-    Average,
-    Shl,
-    Shr,
-    Set(Compare),
-}
+/// What a lane computes of two parts.
+pub type Operation = Box<dyn Fn(i64, i64) -> i64 + Send + Sync>;
 
 /// Some bits of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +36,6 @@ fn clamp(value: i64, bits: u32, signed: bool) -> i64 {
 }
 
 /// A video instruction but `vmad`.
-#[derive(Clone, Debug)]
 pub struct Video {
     pub operation: Operation,
     /// The types of `a` and `b` are signed.
@@ -59,28 +46,11 @@ pub struct Video {
     pub lanes: Vec<[Part; 3]>,
     /// `.sat`
     pub sat: bool,
-    /// `.wrap` of shifts; otherwise `.clamp`.
-    pub wrap: bool,
     /// What is done with the result and `c`, in place of a replacement.
     pub secondary: Option<fn(i64, i64) -> i64>,
 }
 
 impl Video {
-    fn operate(&self, a: i64, b: i64) -> i64 {
-        let by = if self.wrap { b & 31 } else { b.min(32) };
-        match self.operation {
-            Operation::Add => a + b,
-            Operation::Sub => a - b,
-            Operation::Absdiff => (a - b).abs(),
-            Operation::Min => a.min(b),
-            Operation::Max => a.max(b),
-            Operation::Average => (a + b + i64::from(a + b >= 0)) >> 1,
-            Operation::Shl => a << by,
-            Operation::Shr => a >> by,
-            Operation::Set(compare) => compare.holds(a, b).into(),
-        }
-    }
-
     pub fn run(&self, a: u32, b: u32, c: u32) -> u32 {
         let pair = u64::from(b) << 32 | u64::from(a);
         self.lanes.iter().fold(c, |d, [first, second, into]| {
@@ -88,7 +58,7 @@ impl Video {
                 first.of(pair, self.sources[0]),
                 second.of(pair, self.sources[1]),
             );
-            let value = self.operate(a, b);
+            let value = (self.operation)(a, b);
             let value = if self.sat {
                 clamp(value, into.bits, self.signed)
             } else {

@@ -14,13 +14,7 @@ use crate::program::{Extra, Mbarrier};
 
 impl At<'_, '_> {
     /// 9.7.13.5 atom, of one or several elements.
-    pub fn atomics(
-        &mut self,
-        extra: &Extra,
-        function: &Scalar,
-        bytes: u64,
-        compare: bool,
-    ) -> Result<(), Stop> {
+    pub fn atomics(&mut self, extra: &Extra, function: &Scalar, bytes: u64) -> Result<(), Stop> {
         let count = extra.d.len();
         let size = bytes * count as u64;
         let located = self.locate(&extra.address, size, self.mask, true)?;
@@ -28,11 +22,7 @@ impl At<'_, '_> {
         for lane in lanes(self.mask) {
             for element in 0..count {
                 let value = self.source(extra, element, lane);
-                let other = if compare {
-                    self.source(extra, count, lane)
-                } else {
-                    0
-                };
+                let other = self.source(extra, count, lane);
                 let pointer = pointer(&located, lane, size).wrapping_add(element * bytes as usize);
                 let old = if located.mask >> lane & 1 == 0 {
                     0
@@ -49,17 +39,9 @@ impl At<'_, '_> {
         Ok(())
     }
 
-    /// 9.7.13.15: phase (1 bit), expected arrivals (20), pending arrivals (20), and bytes that are on the way (23, signed).
+    /// 9.7.13.15: phase (1 bit), expected arrivals (20), pending arrivals (20).
     pub fn mbarrier(&mut self, extra: &Extra, op: Mbarrier) -> Result<Flow, Stop> {
         const COUNT: u64 = (1 << 20) - 1;
-        const BYTES: u64 = (1 << 23) - 1;
-        if op == Mbarrier::Pending {
-            for lane in lanes(self.mask) {
-                let state = self.source(extra, 0, lane);
-                self.result(extra, 0, lane, state >> 23 & COUNT);
-            }
-            return Ok(Flow::Next);
-        }
         let located = self.locate(&extra.address, 8, self.mask, true)?;
         let kind = if op == Mbarrier::Init {
             Kind::Store
@@ -73,52 +55,23 @@ impl At<'_, '_> {
             // SAFETY: `locate` found 8 bytes there, of this block's shared memory.
             let old = unsafe { cell.read_unaligned() };
             let value = extra.s.first().map(|slot| get(self.warp, *slot, lane));
-            let pack = |phase: u64, expected: u64, pending: u64, bytes: u64| {
-                phase << 63 | (expected & COUNT) << 43 | (pending & COUNT) << 23 | bytes & BYTES
+            let pack = |phase: u64, expected: u64, pending: u64| {
+                phase << 63 | (expected & COUNT) << 43 | (pending & COUNT) << 23
             };
-            let (phase, expected, pending, bytes) =
-                (old >> 63, old >> 43 & COUNT, old >> 23 & COUNT, old & BYTES);
-            // The phase ends with the last arrival, when no bytes are missing.
-            let settle = |phase: u64, expected: u64, pending: u64, bytes: u64| match (
-                pending & COUNT,
-                bytes & BYTES,
-            ) {
-                (0, 0) => pack(phase ^ 1, expected, expected, 0),
-                _ => pack(phase, expected, pending, bytes),
-            };
+            let (phase, expected, pending) = (old >> 63, old >> 43 & COUNT, old >> 23 & COUNT);
+            let count = value.unwrap_or(1);
             let new = match op {
-                Mbarrier::Init => {
-                    let count = value.unwrap_or(1);
-                    pack(0, count, count, 0)
-                }
+                Mbarrier::Init => pack(0, count, count),
                 Mbarrier::Inval => 0,
-                Mbarrier::ExpectTx => pack(
-                    phase,
-                    expected,
-                    pending,
-                    bytes.wrapping_add(value.unwrap_or(0)),
-                ),
-                Mbarrier::CompleteTx => settle(
-                    phase,
-                    expected,
-                    pending,
-                    bytes.wrapping_sub(value.unwrap_or(0)),
-                ),
-                Mbarrier::Arrive { drop, expect, .. } => {
-                    let count = if expect { 1 } else { value.unwrap_or(1) };
-                    let bytes = if expect {
-                        bytes.wrapping_add(value.unwrap_or(0))
-                    } else {
-                        bytes
-                    };
-                    settle(
-                        phase,
-                        expected.wrapping_sub(u64::from(drop)),
-                        pending.wrapping_sub(count),
-                        bytes,
-                    )
+                Mbarrier::Arrive { drop } => {
+                    let expected = expected.wrapping_sub(drop.into());
+                    // The phase ends with the last arrival.
+                    match pending.wrapping_sub(count) & COUNT {
+                        0 => pack(phase ^ 1, expected, expected),
+                        pending => pack(phase, expected, pending),
+                    }
                 }
-                Mbarrier::Wait { .. } | Mbarrier::Pending => old,
+                Mbarrier::Wait { .. } => old,
             };
             if let Mbarrier::Wait { parity } = op {
                 let asked = value.unwrap_or(0);

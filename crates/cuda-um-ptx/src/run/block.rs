@@ -316,10 +316,6 @@ impl Barriers {
     /// The result of the last reduction, for `contributed` threads.
     pub fn reduction(&self, id: u8, op: Reduce) -> u32 {
         let barrier = &self.all[usize::from(id)];
-        match op {
-            Reduce::Popc => barrier.reduced,
-            Reduce::And => u32::from(barrier.reduced == barrier.contributed),
-            Reduce::Or => u32::from(barrier.reduced != 0),
-        }
+        op(barrier.reduced, barrier.contributed)
     }
 }

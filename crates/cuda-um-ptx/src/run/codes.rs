@@ -3,7 +3,7 @@
 //! Results go to the register when all lanes have one, so that it may be one of the sources.
 
 use crate::math::float::{add, fma, max, min, mul, sub};
-use crate::math::{Mode, Type, convert};
+use crate::math::{Class, Mode, Type, convert};
 use crate::program::Inst;
 
 const PLAIN: Mode = Mode::PLAIN;
@@ -50,12 +50,12 @@ fn wide_signed(a: u32, b: u32) -> u64 {
 
 macro_rules! codes {
     ($words:ident $longs:ident;
-     $($name:ident($($lane:ident $file:ident),+) $d:ident = $value:expr;)*
-     ; $($test:ident($x:ident, $y:ident) $of:ident = $holds:expr;)*) => {
+     $($name:ident $names:literal ($($lane:ident $file:ident),+) $d:ident = $value:expr;)*
+     ; $($test:ident $tests:literal ($x:ident, $y:ident) $of:ident = $holds:expr;)*) => {
         /// Instructions of which the machine has a loop of its own; `Extra` has the others.
         ///
         /// Suffixes: `W` is 32 bits, `L` 64 bits, `S` signed, `F` f32, `D` f64.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub(crate) enum Code {
             $($name,)*
             /// A comparison, negated if `c` is 1.
@@ -70,6 +70,7 @@ macro_rules! codes {
             Indexed,
             Call,
             Return,
+            #[default]
             Exit,
             /// `Program::accesses[d]`.
             Load,
@@ -77,6 +78,14 @@ macro_rules! codes {
             /// `Program::extras[d]`.
             Extra,
         }
+
+        /// The instructions that a code is for, with the class of their type (`i`: all integers and bits) and its size.
+        const NAMES: &[(&str, Code)] = &[
+            $(($names, Code::$name),)*
+            $(($tests, Code::$test),)*
+            ("selp.i16 selp.i32 selp.f32", Code::SelW),
+            ("selp.i64 selp.f64", Code::SelL),
+        ];
 
         /// Executes an instruction that is in the table.
         #[inline(always)]
@@ -116,76 +125,96 @@ macro_rules! codes {
     };
 }
 
+impl Code {
+    /// The code of an instruction with modifiers that change nothing, if there is one.
+    pub fn named(name: &str, kind: Type) -> Option<Self> {
+        let class = match kind.class() {
+            Class::Bits | Class::Unsigned => 'u',
+            Class::Signed => 's',
+            _ if matches!(kind, Type::F32 | Type::F64) => 'f',
+            _ => return None,
+        };
+        let any = if class == 'f' { 'f' } else { 'i' };
+        let wanted = [class, any].map(|class| format!("{name}.{class}{}", kind.bits()));
+        let fits = |(names, _): &&(&str, _)| {
+            names
+                .split(' ')
+                .any(|name| wanted.iter().any(|wanted| wanted == name))
+        };
+        NAMES.iter().find(fits).map(|row| row.1)
+    }
+}
+
 codes! {
     words longs;
-    MovW(a words) words = a;
-    MovL(a longs) longs = a;
-    AddW(a words, b words) words = a.wrapping_add(b);
-    SubW(a words, b words) words = a.wrapping_sub(b);
-    MulW(a words, b words) words = a.wrapping_mul(b);
-    MadW(a words, b words, c words) words = a.wrapping_mul(b).wrapping_add(c);
-    AndW(a words, b words) words = a & b;
-    OrW(a words, b words) words = a | b;
-    XorW(a words, b words) words = a ^ b;
-    NotW(a words) words = !a;
-    ShlW(a words, b words) words = if b < 32 { a << (b & 31) } else { 0 };
-    ShrW(a words, b words) words = if b < 32 { a >> (b & 31) } else { 0 };
-    ShrS(a words, b words) words = (a as i32 >> (if b < 31 { b } else { 31 })) as u32;
-    MinW(a words, b words) words = if a < b { a } else { b };
-    MaxW(a words, b words) words = if a > b { a } else { b };
-    MinS(a words, b words) words = if (a as i32) < b as i32 { a } else { b };
-    MaxS(a words, b words) words = if a as i32 > b as i32 { a } else { b };
-    AddL(a longs, b longs) longs = a.wrapping_add(b);
-    SubL(a longs, b longs) longs = a.wrapping_sub(b);
-    MulL(a longs, b longs) longs = a.wrapping_mul(b);
-    MadL(a longs, b longs, c longs) longs = a.wrapping_mul(b).wrapping_add(c);
-    AndL(a longs, b longs) longs = a & b;
-    OrL(a longs, b longs) longs = a | b;
-    XorL(a longs, b longs) longs = a ^ b;
-    NotL(a longs) longs = !a;
-    ShlL(a longs, b words) longs = if b < 64 { a << (b & 63) } else { 0 };
-    ShrL(a longs, b words) longs = if b < 64 { a >> (b & 63) } else { 0 };
-    MinL(a longs, b longs) longs = if a < b { a } else { b };
-    MaxL(a longs, b longs) longs = if a > b { a } else { b };
-    WideW(a words, b words) longs = wide(a, b);
-    WideS(a words, b words) longs = wide_signed(a, b);
-    WideMadW(a words, b words, c longs) longs = wide(a, b).wrapping_add(c);
-    WideMadS(a words, b words, c longs) longs = wide_signed(a, b).wrapping_add(c);
-    Extend(a words) longs = u64::from(a);
-    ExtendS(a words) longs = i64::from(a as i32) as u64;
-    Low(a longs) words = a as u32;
-    High(a longs) words = (a >> 32) as u32;
-    Join(a words, b words) longs = u64::from(b) << 32 | u64::from(a);
-    AddF(a words, b words) words = add(f(a), f(b), PLAIN).to_bits();
-    SubF(a words, b words) words = sub(f(a), f(b), PLAIN).to_bits();
-    MulF(a words, b words) words = mul(f(a), f(b), PLAIN).to_bits();
-    FmaF(a words, b words, c words) words = fma(f(a), f(b), f(c), PLAIN).to_bits();
-    MinF(a words, b words) words = min(f(a), f(b), PLAIN).to_bits();
-    MaxF(a words, b words) words = max(f(a), f(b), PLAIN).to_bits();
-    NegF(a words) words = a ^ 1 << 31;
-    AbsF(a words) words = a & !(1 << 31);
-    AddD(a longs, b longs) longs = add(d(a), d(b), PLAIN).to_bits();
-    SubD(a longs, b longs) longs = sub(d(a), d(b), PLAIN).to_bits();
-    MulD(a longs, b longs) longs = mul(d(a), d(b), PLAIN).to_bits();
-    FmaD(a longs, b longs, c longs) longs = fma(d(a), d(b), d(c), PLAIN).to_bits();
-    FloatS(a words) words = (a as i32 as f32).to_bits();
-    FloatW(a words) words = (a as f32).to_bits();
-    HalfF(a words) words = convert::cvt(a.into(), Type::F16, Type::F32, PLAIN) as u32;
+    MovW "" (a words) words = a;
+    MovL "" (a longs) longs = a;
+    AddW "add.i16 add.i32" (a words, b words) words = a.wrapping_add(b);
+    SubW "sub.i16 sub.i32" (a words, b words) words = a.wrapping_sub(b);
+    MulW "mul.i16 mul.i32" (a words, b words) words = a.wrapping_mul(b);
+    MadW "mad.i16 mad.i32" (a words, b words, c words) words = a.wrapping_mul(b).wrapping_add(c);
+    AndW "and.i16 and.i32" (a words, b words) words = a & b;
+    OrW "or.i16 or.i32" (a words, b words) words = a | b;
+    XorW "xor.i16 xor.i32" (a words, b words) words = a ^ b;
+    NotW "not.i16 not.i32" (a words) words = !a;
+    ShlW "shl.i32" (a words, b words) words = if b < 32 { a << (b & 31) } else { 0 };
+    ShrW "shr.u32" (a words, b words) words = if b < 32 { a >> (b & 31) } else { 0 };
+    ShrS "shr.s32" (a words, b words) words = (a as i32 >> (if b < 31 { b } else { 31 })) as u32;
+    MinW "min.u16 min.u32" (a words, b words) words = if a < b { a } else { b };
+    MaxW "max.u16 max.u32" (a words, b words) words = if a > b { a } else { b };
+    MinS "min.s32" (a words, b words) words = if (a as i32) < b as i32 { a } else { b };
+    MaxS "max.s32" (a words, b words) words = if a as i32 > b as i32 { a } else { b };
+    AddL "add.i64" (a longs, b longs) longs = a.wrapping_add(b);
+    SubL "sub.i64" (a longs, b longs) longs = a.wrapping_sub(b);
+    MulL "mul.i64" (a longs, b longs) longs = a.wrapping_mul(b);
+    MadL "mad.i64" (a longs, b longs, c longs) longs = a.wrapping_mul(b).wrapping_add(c);
+    AndL "and.i64" (a longs, b longs) longs = a & b;
+    OrL "or.i64" (a longs, b longs) longs = a | b;
+    XorL "xor.i64" (a longs, b longs) longs = a ^ b;
+    NotL "not.i64" (a longs) longs = !a;
+    ShlL "shl.i64" (a longs, b words) longs = if b < 64 { a << (b & 63) } else { 0 };
+    ShrL "shr.u64" (a longs, b words) longs = if b < 64 { a >> (b & 63) } else { 0 };
+    MinL "min.u64" (a longs, b longs) longs = if a < b { a } else { b };
+    MaxL "max.u64" (a longs, b longs) longs = if a > b { a } else { b };
+    WideW "mul.wide.u32" (a words, b words) longs = wide(a, b);
+    WideS "mul.wide.s32" (a words, b words) longs = wide_signed(a, b);
+    WideMadW "mad.wide.u32" (a words, b words, c longs) longs = wide(a, b).wrapping_add(c);
+    WideMadS "mad.wide.s32" (a words, b words, c longs) longs = wide_signed(a, b).wrapping_add(c);
+    Extend "" (a words) longs = u64::from(a);
+    ExtendS "" (a words) longs = i64::from(a as i32) as u64;
+    Low "" (a longs) words = a as u32;
+    High "" (a longs) words = (a >> 32) as u32;
+    Join "" (a words, b words) longs = u64::from(b) << 32 | u64::from(a);
+    AddF "add.f32" (a words, b words) words = add(f(a), f(b), PLAIN).to_bits();
+    SubF "sub.f32" (a words, b words) words = sub(f(a), f(b), PLAIN).to_bits();
+    MulF "mul.f32" (a words, b words) words = mul(f(a), f(b), PLAIN).to_bits();
+    FmaF "fma.f32 mad.f32" (a words, b words, c words) words = fma(f(a), f(b), f(c), PLAIN).to_bits();
+    MinF "min.f32" (a words, b words) words = min(f(a), f(b), PLAIN).to_bits();
+    MaxF "max.f32" (a words, b words) words = max(f(a), f(b), PLAIN).to_bits();
+    NegF "neg.f32" (a words) words = a ^ 1 << 31;
+    AbsF "abs.f32" (a words) words = a & !(1 << 31);
+    AddD "add.f64" (a longs, b longs) longs = add(d(a), d(b), PLAIN).to_bits();
+    SubD "sub.f64" (a longs, b longs) longs = sub(d(a), d(b), PLAIN).to_bits();
+    MulD "mul.f64" (a longs, b longs) longs = mul(d(a), d(b), PLAIN).to_bits();
+    FmaD "fma.f64 mad.f64" (a longs, b longs, c longs) longs = fma(d(a), d(b), d(c), PLAIN).to_bits();
+    FloatS "" (a words) words = (a as i32 as f32).to_bits();
+    FloatW "" (a words) words = (a as f32).to_bits();
+    HalfF "" (a words) words = convert::cvt(a.into(), Type::F16, Type::F32, PLAIN) as u32;
     ;
-    EqW(a, b) words = a == b;
-    LtW(a, b) words = a < b;
-    LeW(a, b) words = a <= b;
-    LtS(a, b) words = (a as i32) < b as i32;
-    LeS(a, b) words = a as i32 <= b as i32;
-    EqL(a, b) longs = a == b;
-    LtL(a, b) longs = a < b;
-    LeL(a, b) longs = a <= b;
-    LtLS(a, b) longs = (a as i64) < b as i64;
-    LeLS(a, b) longs = a as i64 <= b as i64;
-    EqF(a, b) words = f(a) == f(b);
-    LtF(a, b) words = f(a) < f(b);
-    LeF(a, b) words = f(a) <= f(b);
-    EqD(a, b) longs = d(a) == d(b);
-    LtD(a, b) longs = d(a) < d(b);
-    LeD(a, b) longs = d(a) <= d(b);
+    EqW "eq.i16 eq.i32" (a, b) words = a == b;
+    LtW "lt.u16 lt.u32" (a, b) words = a < b;
+    LeW "le.u16 le.u32" (a, b) words = a <= b;
+    LtS "lt.s32" (a, b) words = (a as i32) < b as i32;
+    LeS "le.s32" (a, b) words = a as i32 <= b as i32;
+    EqL "eq.i64" (a, b) longs = a == b;
+    LtL "lt.u64" (a, b) longs = a < b;
+    LeL "le.u64" (a, b) longs = a <= b;
+    LtLS "lt.s64" (a, b) longs = (a as i64) < b as i64;
+    LeLS "le.s64" (a, b) longs = a as i64 <= b as i64;
+    EqF "eq.f32" (a, b) words = f(a) == f(b);
+    LtF "lt.f32" (a, b) words = f(a) < f(b);
+    LeF "le.f32" (a, b) words = f(a) <= f(b);
+    EqD "eq.f64" (a, b) longs = d(a) == d(b);
+    LtD "lt.f64" (a, b) longs = d(a) < d(b);
+    LeD "le.f64" (a, b) longs = d(a) <= d(b);
 }

@@ -11,7 +11,7 @@ use super::fragments::{Fragment, Saved, State};
 use super::memory::lanes;
 use crate::launch::FindingKind;
 use crate::math::{Scalar, Type, mma};
-use crate::program::{Clock, Extra, Inst, Op, Reduce, Shuffle, Slot, System, Vote};
+use crate::program::{Extra, Inst, Op, Reduce, Shuffle, Slot, System};
 
 /// Recursive calls within each other, at most.
 const DEEPEST: usize = 512;
@@ -31,18 +31,8 @@ pub(crate) fn scalar(warp: &mut Warp, function: &Scalar, extra: &Extra, mask: u3
     }
 }
 
-fn words(warp: &Warp, slots: &[Slot]) -> Vec<[u32; 32]> {
-    slots
-        .iter()
-        .map(|slot| warp.words[slot.index as usize])
-        .collect()
-}
-
-fn longs(warp: &Warp, slots: &[Slot]) -> Vec<[u64; 32]> {
-    slots
-        .iter()
-        .map(|slot| warp.longs[slot.index as usize])
-        .collect()
+fn registers<T: Copy>(file: &[[T; 32]], slots: &[Slot]) -> Vec<[T; 32]> {
+    slots.iter().map(|slot| file[slot.index as usize]).collect()
 }
 
 pub(crate) fn set_of(lanes: impl Iterator<Item = usize>) -> u32 {
@@ -103,7 +93,9 @@ impl At<'_, '_> {
                 return self.fail(FindingKind::Barrier, lane, text);
             }
             if members & alive & !mask != 0 {
-                fragment.state = State::Lanes { barrier: None };
+                let barrier = matches!(extra.op, Op::WarpBarrier)
+                    .then_some(names[mask.trailing_zeros() as usize]);
+                fragment.state = State::Lanes { barrier };
                 return Ok(None);
             }
         }
@@ -114,14 +106,13 @@ impl At<'_, '_> {
     }
 
     /// The result of a reduction by a barrier that is complete.
-    pub fn finish_reduction(&mut self, id: u8, extra: u32, mask: u32) {
+    pub fn finish_reduction(&mut self, id: u8, extra: u32) {
         let extra = &self.worker.grid.program.extras[extra as usize];
-        if let Op::Barrier {
-            reduce: Some(op), ..
-        } = extra.op
+        if let Op::Barrier { reduce, .. } = extra.op
+            && let Some(op) = reduce
         {
             let value = self.common.barriers.reduction(id, op);
-            self.results(extra, mask, |_| value.into());
+            self.results(extra, self.mask, |_| value.into());
         }
     }
 
@@ -130,77 +121,36 @@ impl At<'_, '_> {
         let (grid, mask) = (self.worker.grid, self.mask);
         let extra = &grid.program.extras[inst.d as usize];
         let first = mask.trailing_zeros() as usize;
-        let whole = matches!(
-            extra.op,
-            Op::Matrix { .. } | Op::MoveMatrix | Op::Mma { .. }
-        );
+        let whole = matches!(extra.op, Op::Matrix { .. } | Op::Mma { .. });
         if whole && mask != u32::MAX {
             return self.whole_warp(fragment);
         }
-        let groups = match extra.op {
-            Op::Shuffle(_)
-            | Op::Vote(_)
-            | Op::Match { .. }
-            | Op::Redux(_)
-            | Op::Elect
-            | Op::WarpBarrier => match self.together(fragment, extra)? {
-                Some(groups) => groups,
-                None => {
-                    if let Op::WarpBarrier = extra.op {
-                        let barrier = extra
-                            .members
-                            .map(|members| get(self.warp, members, first) as u32);
-                        fragment.state = State::Lanes { barrier };
-                    }
-                    return Ok(Flow::Again);
-                }
-            },
-            _ => Groups {
-                names: [0; 32],
-                left: 0,
-            },
+        let together = matches!(
+            extra.op,
+            Op::Shuffle { .. } | Op::Vote(_) | Op::Match { .. } | Op::Redux(_) | Op::WarpBarrier
+        );
+        let mut groups = Groups {
+            names: [0; 32],
+            left: 0,
         };
+        if together {
+            match self.together(fragment, extra)? {
+                Some(found) => groups = found,
+                None => return Ok(Flow::Again),
+            }
+        }
         match &extra.op {
             Op::Scalar(function) => scalar(self.warp, function, extra, mask),
-            &Op::Carry {
-                subtract,
-                carry_in,
-                carry_out,
-            } => {
-                let (carry, limit) = (extra.s[2].index as usize, extra.s[0].mask());
-                let mut carries = self.warp.preds[carry];
-                for lane in lanes(mask) {
-                    let [x, y] = [0, 1].map(|index| i128::from(self.source(extra, index, lane)));
-                    let carry = i128::from(carry_in && carries >> lane & 1 != 0);
-                    let sum = if subtract {
-                        x - y - carry
-                    } else {
-                        x + y + carry
-                    };
-                    self.result(extra, 0, lane, sum as u64 & limit);
-                    let out = u32::from(sum < 0 || sum > i128::from(limit));
-                    carries = carries & !(1 << lane) | out << lane;
-                }
-                if carry_out {
-                    self.warp.preds[carry] = carries;
-                }
-            }
             &Op::Atomic {
                 ref function,
                 bytes,
-                compare,
-            } => self.atomics(extra, function, bytes, compare)?,
-            &Op::Shuffle(mode) => self.shuffle(extra, mode)?,
-            &Op::Vote(mode) => {
+            } => self.atomics(extra, function, bytes)?,
+            &Op::Shuffle { from, up } => self.shuffle(extra, from, up)?,
+            Op::Vote(result) => {
                 for mask in groups {
                     let votes = self.warp.preds[extra.s[0].index as usize] & mask;
-                    let result = match mode {
-                        Vote::All => u32::from(votes == mask),
-                        Vote::Any => u32::from(votes != 0),
-                        Vote::Uniform => u32::from(votes == mask || votes == 0),
-                        Vote::Ballot => votes,
-                    };
-                    self.results(extra, mask, |_| result.into());
+                    let result = result(votes, mask).into();
+                    self.results(extra, mask, |_| result);
                 }
             }
             &Op::Match { all } => {
@@ -224,15 +174,6 @@ impl At<'_, '_> {
                     self.results(extra, mask, |_| result.unwrap_or(0));
                 }
             }
-            Op::Elect => {
-                for mask in groups {
-                    let leader = mask.trailing_zeros() as usize;
-                    for lane in lanes(mask) {
-                        self.result(extra, 0, lane, leader as u64);
-                        self.result(extra, 1, lane, u64::from(lane == leader));
-                    }
-                }
-            }
             Op::ActiveMask => self.results(extra, mask, |_| mask.into()),
             Op::WarpBarrier => {}
             &Op::Barrier { arrive, reduce } => {
@@ -241,39 +182,30 @@ impl At<'_, '_> {
             Op::CopyAsync { from, bytes } => self.copy_async(extra, from, u64::from(*bytes))?,
             &Op::Mbarrier(op) => return self.mbarrier(extra, op),
             &Op::Matrix { transposed, store } => self.matrix(extra, transposed, store)?,
-            Op::MoveMatrix => {
-                let a = self.warp.words[extra.s[0].index as usize];
-                let element = |(row, column): (usize, usize)| {
-                    a[row * 4 + column / 2] >> (16 * (column % 2)) & 0xffff
-                };
-                self.results(extra, mask, |lane| {
-                    let [low, high] = mma::matrix_elements(lane, true).map(element);
-                    (low | high << 16).into()
-                });
-            }
             &Op::Mma { form, a, b } => {
                 let (first, rest) = extra.s.split_at(a);
                 let (second, third) = rest.split_at(b);
                 if form.d == Type::F64 {
-                    let [a, b, c] = [first, second, third].map(|slots| longs(self.warp, slots));
+                    let [a, b, c] =
+                        [first, second, third].map(|slots| registers(&self.warp.longs, slots));
                     let d = mma::mma_f64(form.m, form.k, &a, &b, &c);
                     for (slot, values) in extra.d.iter().flatten().zip(d) {
                         self.warp.longs[slot.index as usize] = values;
                     }
                 } else {
-                    let [a, b, c] = [first, second, third].map(|slots| words(self.warp, slots));
+                    let [a, b, c] =
+                        [first, second, third].map(|slots| registers(&self.warp.words, slots));
                     for (slot, values) in extra.d.iter().flatten().zip(mma::mma(form, &a, &b, &c)) {
                         self.warp.words[slot.index as usize] = values;
                     }
                 }
             }
-            &Op::Clock { clock, shift } => {
-                let now = match clock {
+            &Op::Clock { cycles, shift } => {
+                let now = if cycles {
                     // A cycle for each instruction of the worker.
-                    Clock::Cycles => {
-                        self.worker.counts.report.instructions + self.warp.fragments.clock()
-                    }
-                    Clock::Nanoseconds => grid.memory.now().as_nanos() as u64,
+                    self.worker.counts.report.instructions + self.warp.fragments.clock()
+                } else {
+                    grid.memory.now().as_nanos() as u64
                 };
                 self.results(extra, mask, |_| now >> shift);
             }
@@ -286,20 +218,11 @@ impl At<'_, '_> {
                     return self.fail(FindingKind::OutOfBounds, first, text);
                 }
                 self.part(fragment);
-                let Warp {
-                    words,
-                    longs,
-                    preds,
-                    local,
-                    ..
-                } = &*self.warp;
-                let (words, longs, preds, local) =
-                    (words.clone(), longs.clone(), preds.clone(), local.clone());
                 fragment.saves.push(Arc::new(Saved {
-                    words,
-                    longs,
-                    preds,
-                    local,
+                    words: self.warp.words.clone(),
+                    longs: self.warp.longs.clone(),
+                    preds: self.warp.preds.clone(),
+                    local: self.warp.local.clone(),
                 }));
                 return Ok(Flow::Wait);
             }
@@ -319,47 +242,41 @@ impl At<'_, '_> {
                 }
             }
             Op::Call {
-                system: System::Print,
+                system,
                 arguments,
                 result,
-            } => {
-                for lane in lanes(mask) {
-                    let count = self.print(lane, arguments)?;
-                    if let Some(result) = result {
-                        let at = lane * grid.program.local_bytes + *result as usize;
-                        self.warp.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+            } => match system {
+                System::Print => {
+                    for lane in lanes(mask) {
+                        let count = self.print(lane, arguments)?;
+                        if let Some(result) = result {
+                            let at = lane * grid.program.local_bytes + *result as usize;
+                            self.warp.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
+                        }
                     }
                 }
-            }
-            Op::Call {
-                system: System::Assert,
-                arguments,
-                ..
-            } => {
-                let text = self.assertion(first, arguments)?;
-                return self.fail(FindingKind::Assert, first, text);
-            }
-            Op::Call {
-                system: System::SetConditional,
-                arguments,
-                ..
-            } => {
-                for lane in lanes(mask) {
-                    let handle = self.local(lane, arguments[0], 8);
-                    let value = self.local(lane, arguments[1], 4) as u32;
-                    if !grid.memory.set_conditional(handle, value) {
-                        let text = format!("no graph has a condition {handle:#x}");
-                        return self.fail(FindingKind::Denied, lane, text);
+                System::Assert => {
+                    let text = self.assertion(first, arguments)?;
+                    return self.fail(FindingKind::Assert, first, text);
+                }
+                System::SetConditional => {
+                    for lane in lanes(mask) {
+                        let handle = self.local(lane, arguments[0], 8);
+                        let value = self.local(lane, arguments[1], 4) as u32;
+                        if !grid.memory.set_conditional(handle, value) {
+                            let text = format!("no graph has a condition {handle:#x}");
+                            return self.fail(FindingKind::Denied, lane, text);
+                        }
                     }
                 }
-            }
+            },
             Op::Trap => return self.fail(FindingKind::Trap, first, "the kernel ends itself"),
         }
         Ok(Flow::Next)
     }
 
     /// 9.7.9.6
-    fn shuffle(&mut self, extra: &Extra, mode: Shuffle) -> Result<(), Stop> {
+    fn shuffle(&mut self, extra: &Extra, from: Shuffle, up: bool) -> Result<(), Stop> {
         let values: [u64; 32] = std::array::from_fn(|lane| self.source(extra, 0, lane));
         for lane in lanes(self.mask) {
             let by = self.source(extra, 1, lane) as usize & 31;
@@ -367,15 +284,11 @@ impl At<'_, '_> {
             let (segment, clamp) = (control >> 8 & 31, control & 31);
             // The least or greatest lane of the segment.
             let bound = lane & segment | clamp & !segment;
-            let from = match mode {
-                Shuffle::Up => lane.wrapping_sub(by),
-                Shuffle::Down => lane + by,
-                Shuffle::Butterfly => lane ^ by,
-                Shuffle::Index => lane & segment | by & !segment,
-            };
-            let inside = match mode {
-                Shuffle::Up => from as isize >= bound as isize,
-                _ => from <= bound,
+            let from = from(lane, by, segment);
+            let inside = if up {
+                from as isize >= bound as isize
+            } else {
+                from <= bound
             };
             let from = if inside { from & 31 } else { lane };
             // A lane that the block does not have gives some value, which its partner may ignore.
@@ -441,23 +354,18 @@ impl At<'_, '_> {
             keep.iter().any(within)
         };
         for lane in lanes(self.mask) {
-            let results: Vec<_> = keep
-                .iter()
+            let results: Vec<_> = (keep.iter())
                 .filter_map(|&(.., slot)| slot.map(|slot| (slot, get(warp, slot, lane))))
                 .collect();
-            warp.words
-                .iter_mut()
-                .zip(&saved.words)
-                .for_each(|(to, from)| to[lane] = from[lane]);
-            warp.longs
-                .iter_mut()
-                .zip(&saved.longs)
-                .for_each(|(to, from)| to[lane] = from[lane]);
-            let bit = 1 << lane;
-            warp.preds
-                .iter_mut()
-                .zip(&saved.preds)
-                .for_each(|(to, from)| *to = *to & !bit | from & bit);
+            for (to, from) in warp.words.iter_mut().zip(&saved.words) {
+                to[lane] = from[lane];
+            }
+            for (to, from) in warp.longs.iter_mut().zip(&saved.longs) {
+                to[lane] = from[lane];
+            }
+            for (to, from) in warp.preds.iter_mut().zip(&saved.preds) {
+                *to = *to & !(1 << lane) | from & 1 << lane;
+            }
             for at in (0..bytes).filter(|at| !kept(at)) {
                 warp.local[lane * bytes + at] = saved.local[lane * bytes + at];
             }

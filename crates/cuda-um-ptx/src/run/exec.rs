@@ -59,26 +59,22 @@ impl Worker<'_> {
                 break;
             };
             ran = true;
-            if let State::Barrier {
-                id,
-                reduce: Some(extra),
-                ..
-            } = fragment.state
-            {
-                let (mask, pc) = (fragment.mask, fragment.pc as usize);
-                At {
-                    worker: self,
-                    warp,
-                    common,
-                    mask,
-                    pc,
-                }
-                .finish_reduction(id, extra, mask);
-            }
-            fragment.state = State::Ready;
+            let state = std::mem::replace(&mut fragment.state, State::Ready);
             self.refill(fragment.pc)?;
             let quota = quota.min(left).min(self.budget);
-            let (event, used) = execute_best(self, warp, common, &mut fragment, limit, quota)?;
+            let mut at = At {
+                worker: self,
+                warp,
+                common,
+                mask: fragment.mask,
+                pc: fragment.pc as usize,
+            };
+            if let State::Barrier { id, reduce, .. } = state
+                && let Some(extra) = reduce
+            {
+                at.finish_reduction(id, extra);
+            }
+            let (event, used) = execute_best(at, &mut fragment, limit, quota)?;
             self.budget -= used;
             left -= used;
             warp.fragments.executed(used);
@@ -118,26 +114,12 @@ impl Worker<'_> {
 type Executed = Result<(Event, u64), Stop>;
 
 /// [`execute`], compiled for the CPU's vector instructions.
-fn execute_best(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    fragment: &mut Fragment,
-    limit: u32,
-    quota: u64,
-) -> Executed {
+fn execute_best(at: At, fragment: &mut Fragment, limit: u32, quota: u64) -> Executed {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt")]
-        fn execute_avx2(
-            worker: &mut Worker,
-            warp: &mut Warp,
-            common: &mut Common,
-            fragment: &mut Fragment,
-            limit: u32,
-            quota: u64,
-        ) -> Executed {
-            execute(worker, warp, common, fragment, limit, quota)
+        fn execute_avx2(at: At, fragment: &mut Fragment, limit: u32, quota: u64) -> Executed {
+            execute(at, fragment, limit, quota)
         }
         if is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -145,33 +127,15 @@ fn execute_best(
             && is_x86_feature_detected!("f16c")
         {
             // SAFETY: the CPU has the features; each CPU with BMI2 and AVX2 has BMI1, LZCNT and POPCNT.
-            return unsafe { execute_avx2(worker, warp, common, fragment, limit, quota) };
+            return unsafe { execute_avx2(at, fragment, limit, quota) };
         }
     }
-    execute(worker, warp, common, fragment, limit, quota)
+    execute(at, fragment, limit, quota)
 }
 
 #[inline(always)]
-fn execute(
-    worker: &mut Worker,
-    warp: &mut Warp,
-    common: &mut Common,
-    fragment: &mut Fragment,
-    limit: u32,
-    quota: u64,
-) -> Executed {
-    macro_rules! at {
-        ($mask:expr, $pc:expr) => {
-            At {
-                worker: &mut *worker,
-                warp: &mut *warp,
-                common: &mut *common,
-                mask: $mask,
-                pc: $pc,
-            }
-        };
-    }
-    let grid = worker.grid;
+fn execute(mut at: At, fragment: &mut Fragment, limit: u32, quota: u64) -> Executed {
+    let grid = at.worker.grid;
     let program = grid.program;
     let code = &program.code[..];
     let profile = grid.launch.profile;
@@ -186,12 +150,12 @@ fn execute(
         used += 1;
         let mut mask = active;
         if inst.guard != 0 {
-            let p = warp.preds[(inst.guard >> 1) as usize - 1];
+            let p = at.warp.preds[(inst.guard >> 1) as usize - 1];
             mask &= if inst.guard & 1 != 0 { !p } else { p };
         }
         threads += u64::from(mask.count_ones());
         if profile {
-            let line = &mut worker.counts.lines[pc];
+            let line = &mut at.worker.counts.lines[pc];
             line.instructions += 1;
             line.thread_instructions += u64::from(mask.count_ones());
         }
@@ -199,13 +163,14 @@ fn execute(
             pc += 1;
             continue;
         }
+        (at.mask, at.pc) = (mask, pc);
         match inst.code {
             Code::Branch => {
                 let target = inst.d as usize;
                 if mask != active {
-                    worker.counts.report.divergent_branches += 1;
+                    at.worker.counts.report.divergent_branches += 1;
                     if profile {
-                        worker.counts.lines[pc].divergent_branches += 1;
+                        at.worker.counts.lines[pc].divergent_branches += 1;
                     }
                     // The lanes at the earlier place go on.
                     let (next, rest, later) = if target > pc {
@@ -214,7 +179,10 @@ fn execute(
                         (target, active & !mask, pc + 1)
                     };
                     active &= !rest;
-                    warp.fragments.all.push(fragment.part(later as u32, rest));
+                    at.warp
+                        .fragments
+                        .all
+                        .push(fragment.part(later as u32, rest));
                     limit = limit.min(later);
                     quota = quota.min(used + super::fragments::FAIR);
                     pc = next;
@@ -223,17 +191,17 @@ fn execute(
                 }
                 continue;
             }
-            Code::Load => at!(mask, pc).load(&program.accesses[inst.d as usize])?,
-            Code::Store => at!(mask, pc).store(&program.accesses[inst.d as usize])?,
+            Code::Load => at.load(&program.accesses[inst.d as usize])?,
+            Code::Store => at.store(&program.accesses[inst.d as usize])?,
             Code::Indexed | Code::Call | Code::Return => {
                 fragment.mask = active;
-                pc = at!(mask, pc).jump(fragment, inst)?;
+                pc = at.jump(fragment, inst)?;
                 active = fragment.mask;
                 break Event::Stopped;
             }
             Code::Exit => {
                 active &= !mask;
-                at!(mask, pc).end()?;
+                at.end()?;
                 if active == 0 {
                     break Event::Ended;
                 }
@@ -241,10 +209,10 @@ fn execute(
             Code::Extra => {
                 let extra = &program.extras[inst.d as usize];
                 if let Op::Scalar(function) = &extra.op {
-                    scalar(warp, function, extra, mask);
+                    scalar(at.warp, function, extra, mask);
                 } else {
                     fragment.mask = active;
-                    let flow = at!(mask, pc).extra(fragment, inst)?;
+                    let flow = at.extra(fragment, inst)?;
                     active = fragment.mask;
                     match flow {
                         Flow::Next => {}
@@ -263,17 +231,17 @@ fn execute(
             _ => codes::execute(
                 inst,
                 mask,
-                &mut warp.words,
-                &mut warp.longs,
-                &mut warp.preds,
+                &mut at.warp.words,
+                &mut at.warp.longs,
+                &mut at.warp.preds,
             ),
         }
         pc += 1;
     };
     fragment.pc = pc as u32;
     fragment.mask = active;
-    worker.counts.report.instructions += used;
-    worker.counts.report.thread_instructions += threads;
+    at.worker.counts.report.instructions += used;
+    at.worker.counts.report.thread_instructions += threads;
     Ok((event, used))
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::launch::{Checks, Failure, Finding, FindingKind, Launch, LineReport, Memory, Report};
-use crate::program::{Class, Constant, Program, Special};
+use crate::program::{Class, Constant, Program, SHARED_WINDOW, Special};
 use block::{Block, Common, Warp};
 pub(crate) use codes::Code;
 use exec::Stop;
@@ -121,30 +121,22 @@ impl Program {
     pub fn run(&self, launch: &Launch<'_>, memory: &dyn Memory) -> Result<Report, Failure> {
         let grid = Grid::new(self, launch, memory)?;
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if launch.threads == 0 {
+        let wanted = if launch.threads == 0 {
             available()
         } else {
             launch.threads
         };
-        let threads = (threads as u64).min(grid.blocks).max(1) as usize;
+        let others = (wanted as u64).min(grid.blocks).max(1) - 1;
         let queue = Mutex::new(Queue::default());
-        let counts = if threads == 1 {
-            vec![work(&grid, &queue)]
-        } else {
-            std::thread::scope(|scope| {
-                let workers: Vec<_> = (0..threads)
-                    .map(|_| scope.spawn(|| work(&grid, &queue)))
-                    .collect();
-                workers
-                    .into_iter()
-                    .map(|worker| {
-                        worker
-                            .join()
-                            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                    })
-                    .collect()
-            })
-        };
+        let counts = std::thread::scope(|scope| {
+            let work = || work(&grid, &queue);
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(work)).collect();
+            let mut counts = vec![work()];
+            counts.extend(others.into_iter().map(|worker| {
+                (worker.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }));
+            counts
+        });
         if let Some(failure) = queue
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner)
@@ -277,51 +269,49 @@ impl<'a> Grid<'a> {
         launch: &'a Launch<'a>,
         memory: &'a dyn Memory,
     ) -> Result<Self, Failure> {
-        let refuse = |text: String| Err(Failure::Geometry(text));
         let product = |dims: [u32; 3]| {
-            dims.iter()
-                .try_fold(1u64, |all, &n| all.checked_mul(n.into()))
+            let mut dims = dims.iter();
+            dims.try_fold(1u64, |all, &n| all.checked_mul(n.into()))
+                .unwrap_or(0)
         };
-        let (Some(blocks @ 1..), Some(threads @ 1..)) =
-            (product(launch.grid), product(launch.block))
-        else {
-            return refuse(format!(
-                "a grid of {:?} blocks of {:?} threads",
-                launch.grid, launch.block
-            ));
-        };
+        let (blocks, threads) = (product(launch.grid), product(launch.block));
         let most = program.max_threads.map_or(1024, |most| most.min(1024));
-        if threads > most.into() {
-            return refuse(format!(
-                "{threads} threads in a block, at most {most} are possible"
-            ));
-        }
-        if program
-            .required_threads
-            .is_some_and(|required| required != launch.block)
-        {
-            return refuse(format!(
-                "a block of {:?} threads, the kernel requires {:?}",
-                launch.block, program.required_threads
-            ));
-        }
-        if launch.parameters.len() < program.parameter_bytes {
-            return refuse(format!(
-                "{} bytes of parameters, the kernel has {}",
-                launch.parameters.len(),
-                program.parameter_bytes
-            ));
-        }
-        if launch.variables.len() < program.variables {
-            return refuse(format!(
-                "addresses of {} variables, the module has {}",
-                launch.variables.len(),
-                program.variables
-            ));
-        }
         let shared_bytes = program.dynamic_shared as usize + launch.shared_bytes;
-        if shared_bytes > 1 << 22 {
-            return refuse(format!("{shared_bytes} bytes of shared memory"));
+        let required = program.required_threads.unwrap_or(launch.block);
+        let (bytes, addresses) = (launch.parameters.len(), launch.variables.len());
+        let refusal = match () {
+            () if blocks == 0 || threads == 0 => {
+                format!(
+                    "a grid of {:?} blocks of {:?} threads",
+                    launch.grid, launch.block
+                )
+            }
+            () if threads > most.into() => {
+                format!("{threads} threads in a block, at most {most} are possible")
+            }
+            () if required != launch.block => {
+                format!(
+                    "a block of {:?} threads, the kernel requires {required:?}",
+                    launch.block
+                )
+            }
+            () if bytes < program.parameter_bytes => {
+                format!(
+                    "{bytes} bytes of parameters, the kernel has {}",
+                    program.parameter_bytes
+                )
+            }
+            () if addresses < program.variables => {
+                format!(
+                    "addresses of {addresses} variables, the module has {}",
+                    program.variables
+                )
+            }
+            () if shared_bytes > 1 << 22 => format!("{shared_bytes} bytes of shared memory"),
+            () => String::new(),
+        };
+        if !refusal.is_empty() {
+            return Err(Failure::Geometry(refusal));
         }
         let mut grid = Self {
             program,
@@ -363,9 +353,8 @@ impl<'a> Grid<'a> {
                 bytes,
                 signed,
             } => {
-                let mut value = [0; 8];
-                value[..bytes as usize]
-                    .copy_from_slice(&launch.parameters[offset as usize..][..bytes as usize]);
+                let (mut value, size) = ([0; 8], bytes as usize);
+                value[..size].copy_from_slice(&launch.parameters[offset as usize..][..size]);
                 let (value, unused) = (u64::from_le_bytes(value), 64 - 8 * bytes);
                 if signed {
                     ((value << unused) as i64 >> unused) as u64
@@ -377,13 +366,8 @@ impl<'a> Grid<'a> {
                 launch.variables[index as usize].wrapping_add_signed(offset)
             }
             Constant::DynamicShared { offset, generic } => {
-                let base = if generic {
-                    crate::program::SHARED_WINDOW
-                } else {
-                    0
-                };
-                base.wrapping_add(self.program.dynamic_shared)
-                    .wrapping_add_signed(offset)
+                let window = u64::from(generic) * SHARED_WINDOW;
+                (window + self.program.dynamic_shared).wrapping_add_signed(offset)
             }
             Constant::Special(special) => match special {
                 Special::Ntid(axis) => launch.block[usize::from(axis)].into(),
@@ -422,15 +406,8 @@ impl<'a> Grid<'a> {
     }
 
     fn block(&self, linear: u64) -> [u32; 3] {
-        let (x, y) = (
-            u64::from(self.launch.grid[0]),
-            u64::from(self.launch.grid[1]),
-        );
-        [
-            (linear % x) as u32,
-            (linear / x % y) as u32,
-            (linear / x / y) as u32,
-        ]
+        let [x, y, _] = self.launch.grid.map(u64::from);
+        [linear % x, linear / x % y, linear / x / y].map(|place| place as u32)
     }
 
     fn finding(
@@ -443,10 +420,8 @@ impl<'a> Grid<'a> {
     ) -> Box<Finding> {
         let program = self.program;
         let place = program.places[at.min(program.places.len() - 1)];
-        let file = program
-            .files
-            .iter()
-            .find(|(number, _)| *number == place.source.0 && place.source.1 != 0);
+        let named = |file: &&(u32, String)| file.0 == place.source.0 && place.source.1 != 0;
+        let file = program.files.iter().find(named);
         Box::new(Finding {
             kind,
             kernel: program.name.clone(),

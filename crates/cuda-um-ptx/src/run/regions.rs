@@ -1,12 +1,13 @@
 //! Regions of device memory, as the caller names them, and the pages of them that a launch touches.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::memory::{Located, lanes};
 use super::{At, Worker};
-use crate::launch::{FindingKind, Refusal, Touch};
+use crate::launch::{Extent, FindingKind, Refusal, Region, Touch};
 
 /// Pages of regions that the launch has touched.
 #[derive(Default)]
@@ -73,66 +74,38 @@ impl Worker<'_> {
     /// Asks the caller about an address, and keeps the answer.
     #[cold]
     pub fn open(&mut self, address: u64, write: bool) -> Result<usize, Mistake> {
-        let none = || String::from("no memory is there");
-        let region = self
-            .grid
-            .memory
-            .region(address)
-            .map_err(|refusal| match refusal {
-                Refusal::Unmapped(near) if near.is_empty() => {
-                    (FindingKind::OutOfBounds, none(), None)
-                }
-                Refusal::Unmapped(near) => (FindingKind::OutOfBounds, near, None),
-                Refusal::Freed(which) => (FindingKind::Freed, which, None),
-                Refusal::Denied(why) => (FindingKind::Denied, why, None),
-            })?;
-        let (base, end) = (region.base, region.base.saturating_add(region.bytes));
-        if address < base || address >= end {
-            return Err((FindingKind::OutOfBounds, none(), None));
-        }
-        let (mut lo, mut hi, mut writable, mut parameter) = (base, end, region.writable, None);
-        if self.checks.arguments {
-            let within = self
-                .grid
-                .launch
-                .extents
-                .iter()
-                .filter(|extent| extent.base >= base && extent.base < end && extent.bytes > 0);
-            let contains = |extent: &&crate::Extent| {
-                address >= extent.base && address - extent.base < extent.bytes
-            };
-            // If several contain the address, the one that allows more.
-            match within
-                .clone()
-                .filter(contains)
-                .max_by_key(|extent| (extent.writable, extent.bytes))
-            {
-                Some(extent) => {
-                    (lo, hi) = (
-                        extent.base,
-                        end.min(extent.base.saturating_add(extent.bytes)),
-                    );
-                    (writable, parameter) = (writable && extent.writable, Some(extent.parameter));
-                }
-                None => {
-                    let gap = |extent: &&crate::Extent| {
-                        if address < extent.base {
-                            extent.base - address
-                        } else {
-                            address - (extent.base + extent.bytes) + 1
-                        }
-                    };
-                    if let Some(nearest) = within.min_by_key(gap) {
-                        let (bytes, place) = match address < nearest.base {
-                            true => (nearest.base - address, "before the begin"),
-                            false => (address - (nearest.base + nearest.bytes), "after the end"),
-                        };
-                        let text = format!("the address is {bytes} bytes {place} of the argument");
-                        let place = Some((region.id, Some(nearest.parameter)));
-                        return Err((FindingKind::OutsideArgument, text, place));
-                    }
-                }
+        let contains = |region: &Region| address.wrapping_sub(region.base) < region.bytes;
+        let region = match self.grid.memory.region(address) {
+            Ok(region) if contains(&region) => region,
+            Err(Refusal::Freed(which)) => return Err((FindingKind::Freed, which, None)),
+            Err(Refusal::Denied(why)) => return Err((FindingKind::Denied, why, None)),
+            Err(Refusal::Unmapped(near)) if !near.is_empty() => {
+                return Err((FindingKind::OutOfBounds, near, None));
             }
+            _ => return Err((FindingKind::OutOfBounds, "no memory is there".into(), None)),
+        };
+        let (base, end) = (region.base, region.base.saturating_add(region.bytes));
+        let (mut lo, mut hi, mut writable, mut parameter) = (base, end, region.writable, None);
+        let extents = self.grid.launch.extents.iter();
+        let within =
+            extents.filter(|extent| (base..end).contains(&extent.base) && extent.bytes > 0);
+        let last = |extent: &Extent| extent.base.saturating_add(extent.bytes) - 1;
+        // How far outside it is: 0 within. If several contain the address, the one that allows more.
+        let before = |extent: &Extent| extent.base.saturating_sub(address);
+        let gap = |extent: &Extent| before(extent).max(address.saturating_sub(last(extent)));
+        let order = |extent: &&Extent| (gap(extent), Reverse((extent.writable, extent.bytes)));
+        if let Some(extent) = within.min_by_key(order).filter(|_| self.checks.arguments) {
+            if gap(extent) > 0 {
+                let (bytes, place) = match before(extent) {
+                    0 => (gap(extent) - 1, "after the end"),
+                    bytes => (bytes, "before the begin"),
+                };
+                let text = format!("the address is {bytes} bytes {place} of the argument");
+                let place = Some((region.id, Some(extent.parameter)));
+                return Err((FindingKind::OutsideArgument, text, place));
+            }
+            (lo, hi) = (extent.base, end.min(last(extent) + 1));
+            (writable, parameter) = (writable && extent.writable, Some(extent.parameter));
         }
         if write && !writable {
             let text = if region.writable {
@@ -140,19 +113,12 @@ impl Worker<'_> {
             } else {
                 "a write to read-only memory"
             };
-            return Err((
-                FindingKind::ReadOnly,
-                text.into(),
-                Some((region.id, parameter)),
-            ));
+            let place = Some((region.id, parameter));
+            return Err((FindingKind::ReadOnly, text.into(), place));
         }
         let pages = (region.page_bytes > 0).then(|| {
-            let mut pages = self
-                .grid
-                .regions
-                .pages
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let pages = self.grid.regions.pages.lock();
+            let mut pages = pages.unwrap_or_else(PoisonError::into_inner);
             let new = || {
                 let shift = region.page_bytes.trailing_zeros();
                 let (first, last) = (base >> shift, (end - 1) >> shift);

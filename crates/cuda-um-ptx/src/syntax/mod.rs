@@ -147,6 +147,13 @@ pub struct Function {
     pub cluster: Option<[u32; 3]>,
 }
 
+impl Function {
+    /// Its results, then its parameters.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable> {
+        self.results.iter().chain(&self.parameters)
+    }
+}
+
 /// A parsed module.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {

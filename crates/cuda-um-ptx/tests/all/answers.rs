@@ -1,7 +1,7 @@
 //! Generated programs, on the machine, against the answers of a GPU (an H200).
 
 use crate::generated::{self, Generator, Program};
-use crate::support::{Arrays, Parameters};
+use crate::support::Arrays;
 use cuda_um_ptx::{Checks, Device, Launch, Module};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,7 +31,7 @@ fn run(program: &Program, order: u64) -> Result<Vec<u32>, String> {
     let variables: Vec<u64> = (0..module.variables().count())
         .map(|index| arrays.add(&module.initial_bytes(index, &[0; 8])))
         .collect();
-    let parameters = Parameters::default().with(from).with(out).0;
+    let parameters = with![from, out].0;
     let launch = Launch {
         grid: [program.grid, 1, 1],
         block: [program.block, 1, 1],

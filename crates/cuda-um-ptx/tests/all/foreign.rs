@@ -332,11 +332,7 @@ fn each_wrong_kernel_is_found_and_named() {
             writable,
             parameter: usize::from(!writable),
         });
-        let parameters = Parameters::default()
-            .with(out)
-            .with(from)
-            .with(len as u32)
-            .0;
+        let parameters = with![out, from, len as u32].0;
         let mut launch = Launch {
             grid: [grid, 1, 1],
             block: [block, 1, 1],

@@ -14,7 +14,7 @@ pub fn shipped(file: &str) -> String {
 fn run(
     file: &str,
     name: &str,
-    grid: [u32; 3],
+    grid: [u32; 2],
     block: u32,
     parameters: Parameters,
     arrays: &Arrays,
@@ -25,7 +25,7 @@ fn run(
     });
     let program = program(&changed.unwrap_or_else(|| shipped(file)), name);
     let launch = Launch {
-        grid,
+        grid: [grid[0], grid[1], 1],
         block: [block, 1, 1],
         parameters: &parameters.0,
         checks: Checks::ALL,
@@ -53,13 +53,9 @@ pub fn scale_and_saxpy() {
     run(
         "scale",
         "scale_f32",
-        [3, 1, 1],
+        [3, 1],
         128,
-        Parameters::default()
-            .with(from)
-            .with(out)
-            .with(2.5f32)
-            .with(1000u64),
+        with![from, out, 2.5f32, 1000u64],
         &arrays,
     );
     assert_eq!(
@@ -70,13 +66,9 @@ pub fn scale_and_saxpy() {
     run(
         "saxpy",
         "saxpy_f32",
-        [2, 1, 1],
+        [2, 1],
         64,
-        Parameters::default()
-            .with(-0.7f32)
-            .with(x)
-            .with(y)
-            .with(1000u64),
+        with![-0.7f32, x, y, 1000u64],
         &arrays,
     );
     assert_eq!(
@@ -93,11 +85,8 @@ fn filled<T: Plain + PartialEq + std::fmt::Debug>(name: &str, value: T, first: u
     let count = 1000;
     let mut arrays = Arrays::default();
     let out = arrays.add(&vec![9u8; first + (count + 1) * T::SIZE]);
-    let parameters = Parameters::default()
-        .with(out + first as u64)
-        .with(value)
-        .with(count as u64);
-    run("fill", name, [2, 1, 1], 256, parameters, &arrays);
+    let parameters = with![out + first as u64, value, count as u64];
+    run("fill", name, [2, 1], 256, parameters, &arrays);
     let bytes: Vec<u8> = arrays.get(out);
     let (before, rest) = bytes.split_at(first);
     let (elements, after) = rest.split_at(count * T::SIZE);
@@ -129,21 +118,17 @@ pub fn fills_of_every_width_and_copies_of_both_patterns() {
     run(
         "copy",
         "copy_coalesced_f32",
-        [4, 1, 1],
+        [4, 1],
         256,
-        Parameters::default().with(from).with(out).with(4096u64),
+        with![from, out, 4096u64],
         &arrays,
     );
     run(
         "copy",
         "copy_strided_f32",
-        [4, 1, 1],
+        [4, 1],
         256,
-        Parameters::default()
-            .with(from)
-            .with(other)
-            .with(4096u64)
-            .with(32u64),
+        with![from, other, 4096u64, 32u64],
         &arrays,
     );
     assert!(arrays.get::<f32>(out) == values && arrays.get::<f32>(other) == values);
@@ -161,9 +146,9 @@ pub fn sums_in_the_order_of_the_kernel() {
     run(
         "reduce",
         "reduce_sum_f32",
-        [4, 1, 1],
+        [4, 1],
         256,
-        Parameters::default().with(from).with(out).with(10_000u64),
+        with![from, out, 10_000u64],
         &arrays,
     );
     let sum = |block: usize| {
@@ -187,9 +172,9 @@ pub fn sums_in_the_order_of_the_kernel() {
     run(
         "reduce",
         "reduce_sum_naive_f32",
-        [40, 1, 1],
+        [40, 1],
         256,
-        Parameters::default().with(from).with(naive).with(10_000u64),
+        with![from, naive, 10_000u64],
         &arrays,
     );
     let exact: f64 = values.iter().map(|value| f64::from(*value)).sum();
@@ -233,7 +218,7 @@ fn search([queries, targets, dim]: [usize; 3], k: usize, chunks: usize, blocks: 
         run(
             "cosine_top_k",
             "row_scales",
-            [(count as u32).div_ceil(8), 1, 1],
+            [(count as u32).div_ceil(8), 1],
             256,
             parameters,
             &arrays,
@@ -241,7 +226,7 @@ fn search([queries, targets, dim]: [usize; 3], k: usize, chunks: usize, blocks: 
     }
     let sizes = [queries, targets, dim, chunk].map(|size| size as u64);
     let parameters = with(&[&[q, t, qs, ts, scores, indices], &sizes[..]].concat()).with(k as u32);
-    let grid = [(queries as u32).div_ceil(64), chunks as u32, 1];
+    let grid = [(queries as u32).div_ceil(64), chunks as u32];
     run(
         "cosine_top_k",
         "cosine_top_k_partial",
@@ -254,7 +239,7 @@ fn search([queries, targets, dim]: [usize; 3], k: usize, chunks: usize, blocks: 
     run(
         "cosine_top_k",
         "cosine_top_k_merge",
-        [blocks, 1, 1],
+        [blocks, 1],
         256,
         merge,
         &arrays,

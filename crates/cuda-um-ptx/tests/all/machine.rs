@@ -2,7 +2,7 @@
 
 use cuda_um_ptx::{Device, Failure, FindingKind, Launch, LoadError, Module};
 
-use crate::support::{Arrays, Parameters, body, program, run, run_with};
+use crate::support::{Arrays, body, program, run, run_with};
 
 #[test]
 fn lanes_meet_again_after_a_loop_of_different_lengths() {
@@ -58,7 +58,7 @@ fn blocks_that_wait_for_each_other_take_turns() {
         let program = program(&body(GRID_BARRIER), "test");
         let mut arrays = Arrays::default();
         let (out, from) = (arrays.add(&[0u64; 40 * 33]), arrays.add(&[0u64; 40 * 33]));
-        let parameters = Parameters::default().with(out).with(from).0;
+        let parameters = with![out, from].0;
         let launch = Launch {
             grid: [40, 1, 1],
             block: [33, 1, 1],
@@ -82,7 +82,7 @@ fn the_order_of_blocks_depends_on_the_seed_alone() {
     let tickets = |seed| {
         let mut arrays = Arrays::default();
         let (out, from) = (arrays.add(&[0u64; 100]), arrays.add(&[0u64; 100]));
-        let parameters = Parameters::default().with(out).with(from).0;
+        let parameters = with![out, from].0;
         let launch = Launch {
             grid: [100, 1, 1],
             parameters: &parameters,
@@ -186,7 +186,7 @@ fn first_touches_of_pages_are_told_once_and_in_order() {
     let (out, from) = (arrays.add(&[0u64; 1024]), arrays.add(&[1u64; 1024]));
     arrays.pages(out, 4096);
     arrays.pages(from, 2048);
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         grid: [8, 1, 1],
         block: [128, 1, 1],
@@ -221,7 +221,7 @@ fn no_thread_accesses_a_page_before_its_first_touch_was_told() {
     let mut arrays = Arrays::default();
     let out = arrays.add(&[0u64; 32]);
     arrays.pages(out, 4096);
-    let parameters = Parameters::default().with(out).with(out).0;
+    let parameters = with![out, out].0;
     let launch = Launch {
         grid: [16, 1, 1],
         parameters: &parameters,

@@ -1,6 +1,9 @@
 //! Small programs for each group of instructions, all PTX of this repository, wrong kernels, changed texts, and `math` and whole programs beside other
 //! implementations and a GPU.
 
+#[macro_use]
+mod support;
+
 mod answers;
 mod files;
 mod foreign;
@@ -12,5 +15,4 @@ mod machine;
 mod math;
 mod mutants;
 mod parser;
-mod support;
 mod wrong;

@@ -180,6 +180,11 @@ impl Parameters {
     }
 }
 
+/// Parameters of these values.
+macro_rules! with {
+    ($($value:expr),+) => { $crate::support::Parameters::default()$(.with($value))+ };
+}
+
 pub fn program(text: &str, name: &str) -> Program {
     let module = Module::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     module
@@ -221,7 +226,7 @@ pub fn run_with(
     let program = program(&body(text), "test");
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&vec![0u64; input.len()]), arrays.add(input));
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let mut launch = Launch {
         block: [input.len() as u32, 1, 1],
         parameters: &parameters,

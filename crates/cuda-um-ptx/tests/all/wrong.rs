@@ -2,7 +2,7 @@
 
 use cuda_um_ptx::{Checks, Extent, Failure, FindingKind, Launch};
 
-use crate::support::{Arrays, Parameters, assert_kind, body, finding, program, run_with};
+use crate::support::{Arrays, assert_kind, body, finding, program, run_with};
 
 #[test]
 fn out_of_bounds() {
@@ -67,7 +67,7 @@ fn freed_and_read_only_memory() {
     let text = body("ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd0], %rd2;");
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&[0u64; 8]), arrays.add(&[0u64; 8]));
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         block: [8, 1, 1],
         parameters: &parameters,
@@ -89,7 +89,7 @@ fn beyond_the_extent_of_an_argument() {
     let text = body("ld.global.u64 %rd2, [%rd1]; st.global.u64 [%rd0], %rd2;");
     let mut arrays = Arrays::default();
     let base = arrays.add(&[7u64; 64]);
-    let parameters = Parameters::default().with(base).with(base + 256).0;
+    let parameters = with![base, base + 256].0;
     let part = |offset, elements: u64, writable, parameter| Extent {
         base: base + offset,
         bytes: elements * 8,
@@ -136,7 +136,7 @@ fn unwritten_memory() {
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&[0u64; 2]), arrays.add(&[0u64; 2]));
     arrays.unwritten(from);
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         block: [2, 1, 1],
         parameters: &parameters,
@@ -168,7 +168,7 @@ fn races() {
     let text = body("ld.param.u64 %rd2, [out]; st.global.u32 [%rd2], %r1;");
     let mut arrays = Arrays::default();
     let (out, from) = (arrays.add(&[0u64; 2]), arrays.add(&[0u64; 2]));
-    let parameters = Parameters::default().with(out).with(from).0;
+    let parameters = with![out, from].0;
     let launch = Launch {
         grid: [2, 1, 1],
         parameters: &parameters,

@@ -13,6 +13,7 @@ use crate::context::stream::Stream;
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
+use crate::process_end::Calls;
 use crate::range;
 use crate::resource::allocation::Allocation;
 use crate::resource::kind::MemoryKind;
@@ -54,32 +55,36 @@ pub(super) unsafe fn exchange(
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
     let is_beside_guards = op.device.state().is_beside_guards();
-    let work = || {
+    let copy = Staged {
+        direction,
+        host,
+        device: view.address(),
+        bytes: view.len(),
+        kind: direction.kind(raw),
+    };
+    // Its captures are few, because the way past observers passes them by their addresses.
+    let work = |calls: &Calls| {
+        let raw = view.raw;
         if !(raw.is_host_memory() || is_beside_guards && raw.is_managed()) {
-            let copy = Staged {
-                direction,
-                host,
-                device: view.address(),
-                bytes: view.len(),
-                kind: direction.kind(raw),
-            };
             // SAFETY: the caller's promise.
             let copied = unsafe {
                 match is_beside_guards {
-                    false => transfer::with_host(&op, copy),
-                    true => through_vector(&op, copy),
+                    false => transfer::with_host(&op, calls, &copy),
+                    true => through_vector(&op, calls, &copy),
                 }
             };
             match copied {
+                Ok(()) => return Ok(()),
                 // A guard began meanwhile.
                 Err(Error::Busy { .. }) if raw.is_managed() => {}
-                copied => return copied,
+                Err(error) => return Err(error),
             }
         }
+        let (call, access) = copy.direction.names();
         let _closed = raw.wait_for_host(&view.bytes(), access, call)?;
-        let (to, from) = direction.ends(view.address(), host);
+        let (to, from) = copy.direction.ends(copy.device, copy.host);
         // SAFETY: the caller's promise; no device uses the view against the access now.
-        unsafe { transfer::copy_on_host(op.device.state(), from, to, view.len()) };
+        unsafe { transfer::copy_on_host(op.device.state(), from, to, copy.bytes) };
         Ok(())
     };
     op.run((call, is_told), work)
@@ -91,7 +96,7 @@ pub(super) unsafe fn exchange(
 ///
 /// As for [`exchange`].
 #[cold]
-unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
+unsafe fn through_vector(op: &Op<'_>, calls: &Calls, copy: &Staged) -> Result<()> {
     let mut own: Vec<u8> = host_vec::zeroed(copy.direction.names().0, copy.bytes)?;
     // SAFETY: the caller's promise; the vector has as many bytes, and nothing else uses it.
     unsafe {
@@ -101,9 +106,9 @@ unsafe fn through_vector(op: &Op<'_>, copy: Staged) -> Result<()> {
         }
         let own_copy = Staged {
             host: own.as_mut_ptr(),
-            ..copy
+            ..*copy
         };
-        transfer::with_host(op, own_copy)?;
+        transfer::with_host(op, calls, &own_copy)?;
         if copy.direction == Direction::ToHost {
             copy.host.copy_from_nonoverlapping(own.as_ptr(), copy.bytes);
         }
@@ -200,7 +205,7 @@ impl Stream {
                 used.wait()?;
             }
         }
-        self.submit(&op, |stream| {
+        self.submit(&op, |on| {
             let (to, from) = (target.address(), source.address());
             let api = self.inner().api();
             // SAFETY: the views have equal lengths, and are disjoint, because one is borrowed exclusively; their buffers track this use, so
@@ -209,11 +214,11 @@ impl Stream {
                 match peers {
                     None => {
                         let kind = CopyKind::ByAddress;
-                        api.memcpy_async(ordinal, to, from, bytes, kind, stream)
+                        api.memcpy_async(ordinal, to, from, bytes, kind, on)
                     }
                     Some([source, target]) => {
                         let (to, from) = ((to, target), (from.cast_const(), source));
-                        api.memcpy_peer_async(ordinal, to, from, bytes, stream)
+                        api.memcpy_peer_async(ordinal, to, from, bytes, on)
                     }
                 }
             }

@@ -45,7 +45,7 @@ pub(super) fn copy_within(
         let part = [view.part(Access::Write)];
         let op = Op::new(What::Copy, device, &part).in_capture(InCapture::Refuses(BY_HOST));
         stream.admit(&op)?;
-        return op.run(("copy_within", true), || {
+        return op.run(("copy_within", true), |_| {
             view.into_host_mut()?.copy_within(from, to);
             Ok(())
         });
@@ -70,12 +70,12 @@ pub(super) fn copy_within(
     let (low, high) = (used.address(), used.address().wrapping_add(distance));
     let is_up = from.start < to;
     let (source, target) = if is_up { (low, high) } else { (high, low) };
-    stream.submit(&Op::new(What::Copy, device, &parts), |raw| {
+    stream.submit(&Op::new(What::Copy, device, &parts), |on| {
         let (api, kind) = (stream.inner().api(), CopyKind::ByAddress);
         let copy = |to: *mut u8, from: *mut u8, bytes| {
             // SAFETY: both ranges are within memory that is borrowed exclusively, and do not overlap; their buffers track this use, so they
             // are neither freed nor used by the host before it is complete.
-            unsafe { api.memcpy_async(ordinal, to, from, bytes, kind, raw) }
+            unsafe { api.memcpy_async(ordinal, to, from, bytes, kind, on) }
         };
         pieces(bytes, piece, is_up).try_for_each(|part| {
             let [to, from] = [target, source].map(|start| start.wrapping_add(part.start));

@@ -1,6 +1,7 @@
 //! Setting every element of a view to one value.
 #![allow(unsafe_code, reason = "passes addresses of buffers to CUDA")]
 
+use crate::DeviceCopy;
 use crate::buffer::view::ViewMut;
 use crate::context::capture::BY_HOST;
 use crate::context::op::{InCapture, Op, What};
@@ -9,24 +10,39 @@ use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::{Error, Result};
 use crate::resource::kind::MemoryKind;
+use crate::scalar::Scalar;
+
+/// Fills a view with a value.
+pub(super) fn fill_with<T: DeviceCopy>(
+    view: ViewMut<'_, T>,
+    value: Scalar<T>,
+    stream: &Stream,
+) -> Result<()> {
+    let (refusal, value) = (value.refusal_of_fill(), value.value());
+    fill(
+        view.into_bytes(),
+        bytemuck::bytes_of(&value),
+        refusal,
+        stream,
+    )
+}
 
 /// Fills a view with repetitions of `pattern`. The pattern's length divides the view's. A capture refuses the fill with this reason, if there is
 /// one.
-pub(super) fn fill(
+fn fill(
     mut view: ViewMut<'_, u8>,
     pattern: &[u8],
     refusal: Option<&'static str>,
     stream: &Stream,
 ) -> Result<()> {
     let buffer = view.raw;
-    stream.check_runtime(buffer.device(), "the buffer")?;
-    buffer.check_write()?;
     if view.is_empty() {
-        return Ok(());
+        stream.check_runtime(buffer.device(), "the buffer")?;
+        return buffer.check_write();
     }
     let part = [view.part(Access::Write)];
-    let op = Op::new(What::Fill, buffer.device(), &part);
-    let op = op.in_capture(refusal.map_or(InCapture::Records, InCapture::Refuses));
+    let mut op = Op::new(What::Fill, buffer.device(), &part);
+    op.in_capture = refusal.map_or(InCapture::Records, InCapture::Refuses);
     let (expected, found) = (buffer.device().ordinal(), stream.inner().ordinal());
     let own_device = expected == found;
     let is_system = buffer.kind() == MemoryKind::System;
@@ -43,6 +59,7 @@ pub(super) fn fill(
         return fill_on_host(&mut view, pattern, "fill");
     };
     if !own_device && !buffer.is_managed() {
+        stream.check_runtime(buffer.device(), "the buffer")?;
         return Err(Error::DeviceMismatch {
             what: "the stream",
             expected,
@@ -50,7 +67,7 @@ pub(super) fn fill(
         });
     }
     let start = start.cast_mut();
-    let filled = stream.submit(&op, |raw| {
+    let filled = stream.submit(&op, |on| {
         let (api, bytes) = (stream.inner().api(), view.len());
         // SAFETY: for all calls: the addresses are within the view, which is borrowed exclusively; the buffer tracks this use, so it is not freed
         // or used before the fill is complete. The word's size divides the bytes and the address.
@@ -58,13 +75,13 @@ pub(super) fn fill(
             match *word {
                 [a, b] => {
                     let value = u16::from_ne_bytes([a, b]);
-                    api.memset_u16_async(found, start, value, bytes / 2, raw)
+                    api.memset_u16_async(found, start, value, bytes / 2, on)
                 }
                 [a, b, c, d] => {
                     let value = u32::from_ne_bytes([a, b, c, d]);
-                    api.memset_u32_async(found, start, value, bytes / 4, raw)
+                    api.memset_u32_async(found, start, value, bytes / 4, on)
                 }
-                _ => api.memset_async(found, start, word[0], bytes, raw),
+                _ => api.memset_async(found, start, word[0], bytes, on),
             }
         };
         if let Some(word) = word(pattern, start.addr()) {
@@ -81,7 +98,7 @@ pub(super) fn fill(
             let next = done.min(bytes - done);
             let kind = CopyKind::ByAddress;
             // SAFETY: as above; `done` bytes are enqueued before this copy, and its `next` bytes follow them without overlap.
-            unsafe { api.memcpy_async(found, start.add(done), start, next, kind, raw) }?;
+            unsafe { api.memcpy_async(found, start.add(done), start, next, kind, on) }?;
             done += next;
         }
         Ok(())
@@ -89,7 +106,8 @@ pub(super) fn fill(
     match filled {
         // A guard began meanwhile.
         Err(Error::Busy { .. }) if buffer.is_managed() => fill_on_host(&mut view, pattern, "fill"),
-        filled => filled,
+        Err(error) => Err(error),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -100,7 +118,7 @@ pub(super) fn fill_on_host(
     call: &'static str,
 ) -> Result<()> {
     let part = [view.part(Access::Write)];
-    Op::new(What::Fill, part[0].device(), &part).run((call, true), || {
+    Op::new(What::Fill, part[0].device(), &part).run((call, true), |_| {
         let _closed = view.raw.wait_for_host(&view.bytes(), Access::Write, call)?;
         // SAFETY: the view is borrowed exclusively, no device uses it now, and u8 has no invalid values.
         let memory = unsafe { std::slice::from_raw_parts_mut(view.as_mut_ptr(), view.len()) };
@@ -118,8 +136,11 @@ pub(super) fn fill_on_host(
 fn word(pattern: &[u8], address: usize) -> Option<&[u8]> {
     [1, 2, 4].into_iter().find_map(|width| {
         let fits = (pattern.len() | address).is_multiple_of(width);
-        let word = pattern.get(..width).filter(|_| fits)?;
-        let repeats = pattern.chunks_exact(width).all(|other| other == word);
+        let (word, rest) = pattern.split_at_checked(width).filter(|_| fits)?;
+        let repeats = rest
+            .iter()
+            .zip(pattern)
+            .all(|(byte, before)| byte == before);
         repeats.then_some(word)
     })
 }

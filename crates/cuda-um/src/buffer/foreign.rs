@@ -77,7 +77,7 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// From now on each write is [`Error::ReadOnly`], before any CUDA call. Prefetches and advice are not writes.
     #[must_use]
     pub fn read_only(mut self) -> Self {
-        self.raw.is_read_only = true;
+        self.raw.refuse_writes();
         self
     }
 }

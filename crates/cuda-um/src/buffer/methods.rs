@@ -203,8 +203,9 @@ macro_rules! write_methods {
             /// The errors of [`fill_on`](Self::fill_on).
             #[doc(alias = "cudaMemset")]
             pub fn fill(&mut self, value: impl Into<Scalar<T>>) -> Result<()> {
-                let device = self.device().clone();
-                self.fill_on(value, device.own_stream()?)
+                let view = self.as_view_mut();
+                let stream = view.device().own_stream()?;
+                fill::fill_with(view, value.into(), stream)
             }
 
             /// Sets every element to `value`, on a stream.
@@ -225,9 +226,7 @@ macro_rules! write_methods {
                 value: impl Into<Scalar<T>>,
                 stream: &Stream,
             ) -> Result<()> {
-                let (view, value) = (self.as_view_mut().into_bytes(), value.into());
-                let refusal = value.refusal_of_fill();
-                fill::fill(view, bytemuck::bytes_of(&value.value()), refusal, stream)
+                fill::fill_with(self.as_view_mut(), value.into(), stream)
             }
 
             /// Copies the elements in `range` to the same memory, from element `to` on, on a stream. The two ranges may overlap; if they do by

@@ -106,7 +106,7 @@ pub(super) fn overwrite<T: DeviceCopy>(
     };
     let view = target.into_view().into_bytes();
     let part = [view.part(Access::Write)];
-    Op::new(What::Copy, view.device(), &part).run(("host_overwrite", true), || {
+    Op::new(What::Copy, view.device(), &part).run(("host_overwrite", true), |_| {
         let copy = Staged {
             direction: Direction::ToDevice,
             host: std::ptr::null_mut(),

@@ -175,12 +175,13 @@ impl Capabilities {
         (grid, block, shared_bytes): (&[u32; 3], &[u32; 3], u32),
     ) -> Result<()> {
         let fits = |sizes: &[u32; 3], limits: &[u32; 3]| {
-            // In one comparison each, because 0 - 1 is beyond every limit.
-            std::iter::zip(sizes, limits).all(|(size, limit)| size.wrapping_sub(1) < *limit)
+            // In one comparison each, because 0 - 1 is beyond every limit, and without branches.
+            (0..3).fold(true, |fits, at| {
+                fits & (sizes[at].wrapping_sub(1) < limits[at])
+            })
         };
         let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
-        match fits(grid, &self.max_grid)
-            && fits(block, &self.max_block)
+        match fits(grid, &self.max_grid) & fits(block, &self.max_block)
             && threads <= u64::from(self.max_threads_per_block)
             && shared_bytes <= self.most_shared_bytes()
         {

@@ -114,17 +114,12 @@ fn current_if_any_is_active() -> Option<Rc<Capture>> {
 ///
 /// The capture does not record such work; or the stream is not captured, and the work uses memory of the capture: it would run before the
 /// captured work, at once.
-#[inline]
-pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
-    match current().filter(|_| op.in_capture != InCapture::Ignores) {
-        None => Ok(None),
-        Some(capture) => admit_to(capture, op, stream),
-    }
-}
-
 #[cold]
-fn admit_to(capture: Rc<Capture>, op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
+pub(crate) fn admit(op: &Op<'_>, stream: &Arc<StreamInner>) -> Result<Option<Place>> {
     let rule = op.in_capture;
+    let Some(capture) = current().filter(|_| rule != InCapture::Ignores) else {
+        return Ok(None);
+    };
     let private = capture.private(stream)?;
     let is_used = |part: &&Part<'_>| capture.has(part.memory.id());
     match (private, op.parts.iter().find(is_used), rule) {

@@ -174,13 +174,17 @@ impl Device {
 
     #[inline]
     pub(crate) fn own_stream(&self) -> Result<&Stream> {
-        let own_stream = &self.handle.own_stream;
-        if let Some(stream) = own_stream.get() {
-            return Ok(stream);
+        match self.handle.own_stream.get() {
+            Some(stream) => Ok(stream),
+            None => self.first_own_stream(),
         }
+    }
+
+    #[cold]
+    fn first_own_stream(&self) -> Result<&Stream> {
         let inner = self.runtime().own_stream(self.state())?;
         let stream = Stream::new(self.runtime().clone(), inner);
-        Ok(own_stream.get_or_init(|| stream))
+        Ok(self.handle.own_stream.get_or_init(|| stream))
     }
 
     /// The cost model of this device: from the file that `CUDA_UM_COST_MODEL` names, otherwise

@@ -163,12 +163,9 @@ impl Op<'_> {
     pub(crate) fn run<R>(
         &self,
         (call, is_told): (&'static str, bool),
-        work: impl FnOnce() -> Result<R>,
+        work: impl FnOnce(&Calls) -> Result<R>,
     ) -> Result<R> {
-        self.tell_if(is_told, None, || {
-            let _calls = Calls::of(call)?;
-            work()
-        })
+        self.tell_if(is_told, None, || work(&Calls::of(call)?))
     }
 
     /// Does the work of the operation, and tells observers if `is_told`.
@@ -187,7 +184,7 @@ impl Op<'_> {
 
     /// Returns the number of the operation, too; 0 if there are no observers.
     #[cold]
-    fn run_heard<R>(
+    pub(crate) fn run_heard<R>(
         &self,
         stream: Option<&Stream>,
         work: impl FnOnce() -> Result<R>,

@@ -1,6 +1,6 @@
 //! Operations: what the library does with memory, as streams, captures and observers have it.
 
-use crate::context::capture::NO_WAIT;
+use crate::context::capture::{KernelNode, NO_WAIT};
 use crate::context::device::Device;
 #[cfg(doc)]
 use crate::context::observer::Told;
@@ -9,6 +9,7 @@ use crate::context::tracked::Part;
 use crate::context::tracker::InFlight;
 use crate::driver::advice::Advice;
 use crate::driver::location::Location;
+use crate::error::Result;
 
 /// What an operation does.
 ///
@@ -21,9 +22,9 @@ pub enum What<'a> {
         /// The name of the kernel.
         kernel: &'a str,
         /// The number of blocks in each dimension.
-        grid: [u32; 3],
+        grid: &'a [u32; 3],
         /// The number of threads of a block in each dimension.
-        block: [u32; 3],
+        block: &'a [u32; 3],
     },
     /// The launch of a graph.
     Graph {
@@ -76,6 +77,8 @@ pub struct Op<'a> {
     pub parts: &'a [Part<'a>],
     /// The uses of the kernels that the work runs: they stay loaded until it is done.
     pub(crate) module: Option<&'a InFlight>,
+    /// For a launch of a kernel: makes what a capture keeps of it.
+    pub(crate) node: Option<&'a dyn Fn() -> Result<KernelNode>>,
     pub(crate) in_capture: InCapture,
     /// False for a part of an operation that observers hear of, and for work of the library itself.
     pub(crate) is_told: bool,
@@ -91,6 +94,7 @@ impl<'a> Op<'a> {
             stream: None,
             parts,
             module: None,
+            node: None,
             in_capture: InCapture::Records,
             is_told: true,
         }

@@ -9,6 +9,7 @@ use crate::context::foreign_owner::ForeignOwner;
 use crate::context::runtime::Runtime;
 use crate::context::stream::order::Tails;
 use crate::context::streams::{Listed, Tombstone};
+use crate::context::tracker::Last;
 use crate::driver::Api;
 use crate::driver::owned::Owned;
 use crate::error::{Error, Result};
@@ -51,6 +52,8 @@ pub struct Stream {
 pub(crate) struct StreamInner {
     /// A number for traces that identifies the stream.
     id: u64,
+    /// The word of uses that its later work follows.
+    pub(super) followed: Last,
     device: Arc<DeviceState>,
     raw: Owned<cudaStream_t>,
     /// The owner of a stream of another library, dropped after the last use of the handle.
@@ -243,9 +246,11 @@ impl StreamInner {
         is_unknown: bool,
     ) -> Arc<Self> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        // Relaxed: the numbers need only differ.
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let stream = Arc::new_cyclic(|stream| Self {
-            // Relaxed: the numbers need only differ.
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id,
+            followed: Last::followed_by(id),
             device: Arc::clone(device),
             raw,
             owner,

@@ -1,17 +1,21 @@
 //! The one way of work onto a stream: [`Stream::submit`].
 
-use crate::context::capture::{self, KernelNode, Place};
+use crate::context::capture::{self, Place};
 use crate::context::observer;
 use crate::context::op::{Op, What};
 use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracked::Part;
 use crate::context::tracker::{Access, Finished};
+use crate::driver::OnStream;
 use crate::driver::location::Location;
 use crate::error::Result;
 use crate::fork;
-use cuda_um_sys::cudaStream_t;
+use crate::process_end::Calls;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
+
+/// What the error for a child made by `fork` names.
+const WORK: &str = "work on a stream";
 
 impl Stream {
     /// Enqueues the work of an operation on this stream. `work` gets CUDA's stream.
@@ -19,33 +23,38 @@ impl Stream {
     /// In this order: `submit` refuses the operation, or a capture of this thread records it; observers hear that it begins; the gate opens; the stream
     /// waits for all work that the operation must not overlap; `work` runs; each memory records the use, also if `work` fails or panics,
     /// because a part of it may be enqueued; the gate may close; observers hear that the operation has ended.
+    ///
+    /// One check for fork and the end of the process covers all of that, and another one what comes after observers.
     #[inline]
     pub(crate) fn submit<R>(
         &self,
         op: &Op<'_>,
-        work: impl FnOnce(cudaStream_t) -> Result<R>,
+        work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.submit_launch(op, || Ok(None), work)
+        let calls = Calls::of(WORK)?;
+        match self.admit(op)? {
+            None => self.enqueue(calls, op, work),
+            Some(place) => place.record(&calls, op, work),
+        }
     }
 
-    /// Does the same as [`submit`](Self::submit) for a launch, of which a capture keeps `node`.
+    /// Does the same as [`submit`](Self::submit) for a part of an operation of the host: that checked the process, and tells observers.
     #[inline]
-    pub(crate) fn submit_launch<R>(
+    pub(crate) fn submit_within<R>(
         &self,
+        calls: &Calls,
         op: &Op<'_>,
-        node: impl FnOnce() -> Result<Option<KernelNode>>,
-        work: impl FnOnce(cudaStream_t) -> Result<R>,
+        work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
         match self.admit(op)? {
-            None => self.enqueue(op, work),
-            Some(place) => place.record(op, node()?, work),
+            None => self.run(calls, op, work),
+            Some(place) => place.record(calls, op, work),
         }
     }
 
     /// Refuses an operation that cannot run on this stream. Returns the place in the capture of this thread, if it records the operation.
     #[inline(always)]
     pub(crate) fn admit(&self, op: &Op<'_>) -> Result<Option<Place>> {
-        fork::check("work on a stream")?;
         let inner = self.inner();
         let home = inner.device().identity();
         // Without branches.
@@ -53,7 +62,10 @@ impl Stream {
         if !op.parts.iter().all(is_usual) {
             self.check_each(op)?;
         }
-        capture::admit(op, inner)
+        match capture::is_active() {
+            false => Ok(None),
+            true => capture::admit(op, inner),
+        }
     }
 
     /// Returns true if a prefetch, of memory of the device `home`, is left out without an operation: all pages are there, the memory is of the
@@ -74,37 +86,50 @@ impl Stream {
         })
     }
 
-    /// Enqueues the work of an admitted operation.
+    /// Enqueues the work of an admitted operation, and tells observers. They run foreign code, which may fork.
     #[inline]
     pub(crate) fn enqueue<R>(
         &self,
+        calls: Calls,
         op: &Op<'_>,
-        work: impl FnOnce(cudaStream_t) -> Result<R>,
+        work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
-        let enqueue = || {
-            // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is open to guards: a drop may
-            // destroy a stream.
-            let mut finished = Finished::new();
-            let inner = self.inner();
-            let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
-            let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
-            for part in op.parts {
-                part.uses.order(inner, part.access)?;
-            }
-            let record = RecordUses {
-                op,
-                inner,
-                finished: &mut finished,
-            };
-            let result = work(inner.raw());
-            // Here, and not by the drop, which is no part of this function.
-            record.record();
-            if finished.is_empty() {
-                std::mem::forget(finished);
-            }
-            result
+        if op.is_told && observer::is_heard() {
+            drop(calls);
+            let run = || self.run(&Calls::of(WORK)?, op, work);
+            return op.run_heard(Some(self), run).0;
+        }
+        self.run(&calls, op, work)
+    }
+
+    #[inline(always)]
+    fn run<R>(
+        &self,
+        calls: &Calls,
+        op: &Op<'_>,
+        work: impl FnOnce(OnStream<'_>) -> Result<R>,
+    ) -> Result<R> {
+        // Finished uses of earlier work. Declared first, so dropped last, when all uses are recorded and the gate is open to guards: a drop may
+        // destroy a stream.
+        let mut finished = Finished::new();
+        let inner = self.inner();
+        let gate = inner.device().gate().filter(|_| is_excluded(inner, op));
+        let _turn = gate.map(|gate| gate.enqueue(inner)).transpose()?;
+        for part in op.parts {
+            part.uses.order(inner, part.access)?;
+        }
+        let record = RecordUses {
+            op,
+            inner,
+            finished: &mut finished,
         };
-        op.tell_if(op.is_told, Some(self), enqueue)
+        let done = work(OnStream::new(inner.raw(), calls))?;
+        // Here, and not by the drop, which is no part of this function.
+        record.record();
+        if finished.is_empty() {
+            std::mem::forget(finished);
+        }
+        Ok(done)
     }
 
     /// Refuses memory of another runtime, a write to a read-only import, and memory that the device of a launch cannot reach.
@@ -140,7 +165,7 @@ fn is_excluded(stream: &StreamInner, op: &Op<'_>) -> bool {
         && (may_run_kernels || op.parts.iter().any(|part| part.memory.info().is_managed))
 }
 
-/// Records the uses after the work is enqueued, also if the enqueue panics half-way.
+/// Records the uses after the work is enqueued; its drop does after an error or a panic, when a part may be enqueued.
 struct RecordUses<'s> {
     op: &'s Op<'s>,
     inner: &'s Arc<StreamInner>,

@@ -1,7 +1,7 @@
 //! The list of a buffer's uses: the last write, and the reads and moves since.
 
-use crate::context::last::{Last, Repeat};
 use crate::context::stream::StreamInner;
+use crate::context::tracker::Last;
 use crate::error::Result;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -56,12 +56,12 @@ impl Use {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The work reads; it may run concurrently with other reads.
-    Read,
+    Read = 1,
+    /// The work writes. The caller has exclusive access to the buffer (`&mut`).
+    Write,
     /// The work changes the location, not the contents (a prefetch). Later uses are ordered after it, so that they find the pages in
     /// place.
     Move,
-    /// The work writes. The caller has exclusive access to the buffer (`&mut`).
-    Write,
     /// The work writes. The caller has exclusive access to a part of the buffer, and other threads may use other parts meanwhile. So it does
     /// not replace the uses before it, as a write of the whole buffer does.
     WritePart,
@@ -166,9 +166,9 @@ impl Uses {
     /// Adds the last use, which was recorded without the lock.
     pub(super) fn catch_up(&mut self, last: Last) {
         let used = match last.repeats() {
-            Some(Repeat::Write) => self.writer.as_mut(),
-            Some(Repeat::Read) => self.others.first_mut().map(|other| &mut other.used),
-            None => None,
+            Some(Access::Write) => self.writer.as_mut(),
+            Some(Access::Read) => self.others.first_mut().map(|other| &mut other.used),
+            _ => None,
         };
         if let Some(used) = used {
             used.seq = used.seq.max(last.seq());
@@ -177,15 +177,14 @@ impl Uses {
 
     /// The last use, if later work on `stream` runs after all uses.
     pub(super) fn last(&self, stream: &StreamInner) -> Last {
-        match (&self.writer, &self.others[..]) {
-            (_, [Other { used, .. }]) if used.stream.id() == stream.id() => {
-                Last::new(stream, Repeat::Read, used.seq)
-            }
-            (Some(used), []) if used.stream.id() == stream.id() => {
-                Last::new(stream, Repeat::Write, used.seq)
-            }
-            _ => Last::followed_by(stream),
-        }
+        let (access, used) = match (&self.writer, &self.others[..]) {
+            (_, [Other { used, .. }]) => (Access::Read, used),
+            (Some(used), []) => (Access::Write, used),
+            _ => return stream.followed,
+        };
+        let is_its = used.stream.id() == stream.id();
+        let last = is_its.then(|| Last::new(stream, access, used.seq));
+        last.flatten().unwrap_or(stream.followed)
     }
 
     /// The last use, if all uses are of one stream.

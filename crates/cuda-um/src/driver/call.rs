@@ -6,13 +6,31 @@ use crate::error::Result;
 use crate::fork;
 use crate::process_end::Calls;
 use crate::sync::assert_no_lock_held;
+use cuda_um_sys::cudaStream_t;
+use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 /// A call that has begun: until it is dropped, the end of the process waits for it.
 pub(super) struct Call<'a> {
     api: &'a Api,
     name: &'static str,
-    _calls: Calls,
+    /// `None` within an [`OnStream`], which has them.
+    _calls: Option<Calls>,
+}
+
+/// A stream, and the proof that this thread may call CUDA.
+#[derive(Clone, Copy)]
+pub(crate) struct OnStream<'a> {
+    pub(crate) raw: cudaStream_t,
+    _calls: PhantomData<&'a Calls>,
+}
+
+impl<'a> OnStream<'a> {
+    #[inline]
+    pub(crate) fn new(raw: cudaStream_t, _: &'a Calls) -> Self {
+        let _calls = PhantomData;
+        Self { raw, _calls }
+    }
 }
 
 impl Api {
@@ -20,10 +38,19 @@ impl Api {
     #[inline]
     pub(super) fn begin(&self, name: &'static str) -> Result<Call<'_>> {
         Ok(Call {
-            _calls: Calls::of(name)?,
+            _calls: Some(Calls::of(name)?),
             api: self,
             name,
         })
+    }
+
+    #[inline]
+    pub(super) fn within<'a>(&'a self, _on: OnStream<'a>, name: &'static str) -> Call<'a> {
+        Call {
+            _calls: None,
+            api: self,
+            name,
+        }
     }
 
     /// Runs code of another library that calls CUDA.
@@ -167,7 +194,7 @@ impl Call<'_> {
 ///
 /// - the method: `ordinal` is the device; a call without it is of the whole process. After `->` is the place that the function writes, and after
 ///   `as` what the method returns instead;
-/// - [`How`] it is called, if not `On` the device;
+/// - [`How`] it is called, if not `On` the device; `Within` the work on an [`OnStream`], it does not ask again if the thread may call CUDA;
 /// - the function, in the `runtime` or the `driver`, or in `newer` or `newer_driver` if not every version has it. Without it the method returns
 ///   [`Error::NotSupported`](crate::Error::NotSupported);
 /// - the subject of its errors, if it is not the device.
@@ -178,7 +205,7 @@ macro_rules! calls {
         $(#[$doc:meta])*
         $safety:ident fn $method:ident($($ordinal:ident)? $(, $argument:ident: $type:ty)* $(,)?)
             $(-> $out:ident: $place:ty $(as $returned:ty = $value:expr)?)?
-            => $([$how:ident])? $table:ident.$function:ident($($passed:expr),* $(,)?)
+            => $([$how:ident $($on:ident)?])? $table:ident.$function:ident($($passed:expr),* $(,)?)
             $(, of ($($subject:tt)*) $(.$more:ident($($about:tt)*))*)?;
     )*) => {
         impl $crate::driver::api::Api {$(
@@ -187,14 +214,14 @@ macro_rules! calls {
                 $(, $ordinal: u32)?
                 $(, $argument: $type)*
             ) -> $crate::error::Result<calls!(@returned $($place $(as $returned)?)?)> {
-                let call = self.begin(stringify!($function))?;
+                let call = calls!(@begin self [$($($on)?)?] stringify!($function));
                 let function = calls!(@function $table self $function);
                 $(let mut $out: $place = Default::default();)?
                 let result = call.run(
                     calls!(@how $($how)? $($ordinal)?),
                     // SAFETY: the macro's documentation says which promises hold.
                     || unsafe { function($($passed),*) },
-                    || calls!(@subject $($ordinal)?
+                    move || calls!(@subject $($ordinal)?
                         $(, of ($($subject)*) $(.$more($($about)*))*)?),
                 );
                 calls!(@result result $($out $(as $value)?)?)
@@ -211,7 +238,10 @@ macro_rules! calls {
     (@result $result:ident $out:ident as $value:expr) => { $result.and_then(|()| $value) };
     (@how $ordinal:ident) => { $crate::driver::call::How::On($ordinal) };
     (@how) => { $crate::driver::call::How::Process };
+    (@how Within $ordinal:ident) => { $crate::driver::call::How::On($ordinal) };
     (@how $how:ident $ordinal:ident) => { $crate::driver::call::How::$how($ordinal) };
+    (@begin $api:ident [] $name:expr) => { $api.begin($name)? };
+    (@begin $api:ident [$on:ident] $name:expr) => { $api.within($on, $name) };
     (@function runtime $api:ident $function:ident) => { $api.table.$function };
     (@function driver $api:ident $function:ident) => { $api.table.driver()?.$function };
     (@function newer $api:ident $function:ident) => {

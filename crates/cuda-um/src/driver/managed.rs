@@ -14,7 +14,7 @@ calls! {
     /// # Safety: the range lies in one live managed allocation; `values` has the size that the attribute requires.
     unsafe fn range_attribute(
         ordinal,
-        range: Range<*mut u8>,
+        range: &Range<*mut u8>,
         attribute: cudaMemRangeAttribute,
         values: &mut [i32],
     )
@@ -23,23 +23,23 @@ calls! {
             size_of_val(values),
             attribute,
             range.start.cast(),
-            bytes(&range),
+            bytes(range),
         ),
-        of ("attribute {} of {} bytes", attribute.0, bytes(&range));
+        of ("attribute {} of {} bytes", attribute.0, bytes(range));
 
     /// The location of most pages that the driver samples in a range; `None` if they have no location.
     /// # Safety: the range lies in one live managed allocation.
-    unsafe fn location_info(ordinal, range: Range<*mut u8>)
+    unsafe fn location_info(ordinal, range: &Range<*mut u8>)
         -> at: sys::cudaMemLocation as Option<Location> = Ok(Location::from_sys(at.type_.0, at.id))
         // One summary of the whole range, so one location is written.
         => newer.cudaMemGetLocationInfo(
             range.start.cast(),
-            bytes(&range),
-            bytes(&range),
+            bytes(range),
+            bytes(range),
             0,
             &mut at,
         ),
-        of ("the location of {} bytes", bytes(&range));
+        of ("the location of {} bytes", bytes(range));
 }
 
 fn bytes(range: &Range<*mut u8>) -> usize {

@@ -1,9 +1,9 @@
 //! Allocation, registration, copies and memset.
 
 use crate::driver::api::Api;
-use crate::driver::call::calls;
+use crate::driver::call::{OnStream, calls};
 use crate::error::{Error, Result};
-use cuda_um_sys::{self as sys, cudaMemcpyKind, cudaStream_t as Stream};
+use cuda_um_sys::{self as sys, cudaMemcpyKind};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -76,15 +76,15 @@ calls! {
         destination: (*mut u8, u32),
         source: (*const u8, u32),
         bytes: usize,
-        stream: Stream,
+        stream: OnStream<'_>,
     )
-        => runtime.cudaMemcpyPeerAsync(
+        => [Within stream] runtime.cudaMemcpyPeerAsync(
             destination.0.cast(),
             destination.1 as i32,
             source.0.cast(),
             source.1 as i32,
             bytes,
-            stream,
+            stream.raw,
         ),
         of ("{bytes} bytes, device {} to device {}", source.1, destination.1);
 
@@ -96,32 +96,32 @@ calls! {
         source: *const u8,
         bytes: usize,
         kind: CopyKind,
-        stream: Stream,
+        stream: OnStream<'_>,
     )
-        => runtime.cudaMemcpyAsync(
+        => [Within stream] runtime.cudaMemcpyAsync(
             destination.cast(),
             source.cast(),
             bytes,
             cudaMemcpyKind(kind as _),
-            stream,
+            stream.raw,
         ),
         of ("copy of {bytes} bytes on device {ordinal}").bytes(bytes);
 
     /// # Safety: the memory is valid for `bytes`, and no other code uses it until the memset is done on the live stream.
-    unsafe fn memset_async(ordinal, pointer: *mut u8, value: u8, bytes: usize, stream: Stream)
-        => runtime.cudaMemsetAsync(pointer.cast(), i32::from(value), bytes, stream),
+    unsafe fn memset_async(ordinal, pointer: *mut u8, value: u8, bytes: usize, stream: OnStream<'_>)
+        => [Within stream] runtime.cudaMemsetAsync(pointer.cast(), i32::from(value), bytes, stream.raw),
         of ("memset of {bytes} bytes on device {ordinal}");
 
     /// Writes a 2-byte value `count` times.
     /// # Safety: as for `memset_async`; the address is aligned to the value.
-    unsafe fn memset_u16_async(ordinal, pointer: *mut u8, value: u16, count: usize, stream: Stream)
-        => driver.cuMemsetD16Async(pointer.expose_provenance() as _, value, count, stream.cast()),
+    unsafe fn memset_u16_async(ordinal, pointer: *mut u8, value: u16, count: usize, stream: OnStream<'_>)
+        => [Within stream] driver.cuMemsetD16Async(pointer.expose_provenance() as _, value, count, stream.raw.cast()),
         of ("memset of {count} 2-byte values on device {ordinal}");
 
     /// Writes a 4-byte value `count` times.
     /// # Safety: as for `memset_async`; the address is aligned to the value.
-    unsafe fn memset_u32_async(ordinal, pointer: *mut u8, value: u32, count: usize, stream: Stream)
-        => driver.cuMemsetD32Async(pointer.expose_provenance() as _, value, count, stream.cast()),
+    unsafe fn memset_u32_async(ordinal, pointer: *mut u8, value: u32, count: usize, stream: OnStream<'_>)
+        => [Within stream] driver.cuMemsetD32Async(pointer.expose_provenance() as _, value, count, stream.raw.cast()),
         of ("memset of {count} 4-byte values on device {ordinal}");
 }
 

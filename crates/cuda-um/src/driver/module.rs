@@ -2,12 +2,10 @@
 
 use crate::driver::api::Api;
 use crate::driver::call::How::On;
-use crate::driver::call::calls;
+use crate::driver::call::{OnStream, calls};
 use crate::driver::check::Subject;
 use crate::error::{Error, Result};
-use cuda_um_sys::{
-    self as sys, CUfunction, CUfunction_attribute, CUmodule, CUresult, cudaStream_t as Stream,
-};
+use cuda_um_sys::{self as sys, CUfunction, CUfunction_attribute, CUmodule, CUresult};
 use smallvec::SmallVec;
 use std::ffi::{CStr, c_void};
 
@@ -117,7 +115,7 @@ impl Api {
         function: sys::CUfunction,
         name: &str,
         (grid, block, shared_bytes): (&[u32; 3], &[u32; 3], u32),
-        stream: Stream,
+        stream: OnStream<'_>,
         parameters: &mut [*mut c_void],
         declare: impl FnOnce() -> SmallVec<[sys::DeclaredArgument; 16]>,
     ) -> Result<()> {
@@ -128,11 +126,11 @@ impl Api {
             declared = declare();
             extra = declared.as_ptr().cast_mut().cast();
         }
-        let call = self.begin("cuLaunchKernel")?;
+        let call = self.within(stream, "cuLaunchKernel");
         let launch = simulated.unwrap_or(self.table.driver()?.cuLaunchKernel);
         let ([x, y, z], [block_x, block_y, block_z]) = (*grid, *block);
         let launch = || {
-            let (stream, parameters) = (stream.cast(), parameters.as_mut_ptr());
+            let (stream, parameters) = (stream.raw.cast(), parameters.as_mut_ptr());
             // SAFETY: guaranteed by the caller; no extra options are passed, or the arguments are declared, as `declared_launch` asks.
             unsafe {
                 launch(
@@ -150,7 +148,7 @@ impl Api {
                 )
             }
         };
-        let kernel = || {
+        let kernel = move || {
             let text = format_args!("kernel {name}, grid {grid:?}, block {block:?}");
             Subject::new(text)
         };

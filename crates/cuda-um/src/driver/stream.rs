@@ -2,7 +2,7 @@
 
 use crate::driver::api::{Api, bit};
 use crate::driver::call::How::On;
-use crate::driver::call::calls;
+use crate::driver::call::{OnStream, calls};
 use crate::driver::check::Subject;
 use crate::error::Result;
 use cuda_um_sys::{self as sys, cudaError_t, cudaEvent_t as Event, cudaStream_t as Stream};
@@ -24,10 +24,10 @@ calls! {
     /// Makes the stream write a value to pinned memory after its earlier work. Not every driver can: from CUDA 12.0 on.
     /// # Safety: the stream is live. The address is aligned, and it is pinned memory that stays until the write is done; the host accesses
     /// it only as an atomic.
-    unsafe fn stream_write_value(ordinal, stream: Stream, address: *mut u32, value: u32)
+    unsafe fn stream_write_value(ordinal, stream: OnStream<'_>, address: *mut u32, value: u32)
         // Flags 0: earlier writes are visible before this one.
-        => newer_driver.cuStreamWriteValue32(
-            stream.cast(),
+        => [Within stream] newer_driver.cuStreamWriteValue32(
+            stream.raw.cast(),
             address.expose_provenance() as _,
             value,
             0,

@@ -138,13 +138,13 @@ impl GraphExec {
             module: Some(&self.in_flight),
             ..Op::new(what, device, &parts).in_capture(refused)
         };
-        stream.submit(&op, |stream| {
+        stream.submit(&op, |on| {
             // SAFETY: all memory of the graph is in the parts, which track this use; `self` is borrowed exclusively, and waits for its launches
             // before the executable graph is destroyed.
             unsafe {
                 device
                     .api()
-                    .graph_launch(device.ordinal(), self.raw.raw(), stream)
+                    .graph_launch(device.ordinal(), self.raw.raw(), on.raw)
             }
         })
     }

@@ -34,6 +34,7 @@ pub struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// Creates an empty list.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -117,7 +118,7 @@ impl<'a> Arguments<'a> {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_buffer(&mut self, raw: &'a Allocation, bytes: Range<usize>, access: Access) {
         let start = raw.kernel_address() as usize;
         self.parameters.push(Parameter {

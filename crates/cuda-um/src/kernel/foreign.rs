@@ -83,9 +83,14 @@ impl Stream {
         uses.collect(|uses| {
             let (parts, own) = (uses.parts(), LazyCell::new(|| self.device()));
             let device = parts.first().map_or_else(|| &*own, Part::device);
-            self.submit(&Op::new(What::Foreign, device, parts), |stream| {
+            self.submit(&Op::new(What::Foreign, device, parts), |on| {
                 let api = self.inner().api();
-                api.run_foreign(|| work(&ForeignWork { stream, parts }))
+                api.run_foreign(|| {
+                    work(&ForeignWork {
+                        stream: on.raw,
+                        parts,
+                    })
+                })
             })
         })
     }

@@ -97,7 +97,7 @@ impl Kernel {
         arguments: impl KernelArgs,
     ) -> Result<()> {
         // SAFETY: the caller's promise.
-        arguments.collect(|arguments| unsafe { self.launch_list(stream, config, arguments) })
+        arguments.collect(|arguments| unsafe { self.launch_list(stream, &config, arguments) })
     }
 
     /// # Safety
@@ -106,7 +106,7 @@ impl Kernel {
     unsafe fn launch_list(
         &self,
         stream: &Stream,
-        config: LaunchConfig,
+        config: &LaunchConfig,
         arguments: &mut Arguments<'_>,
     ) -> Result<()> {
         let (device, state) = (self.device(), stream.inner().device());
@@ -121,13 +121,14 @@ impl Kernel {
         arguments.with_addresses(|arguments, addresses| {
             let what = What::Launch {
                 kernel: &self.name,
-                grid: config.grid,
-                block: config.block,
+                grid: shape.0,
+                block: shape.1,
             };
+            let node = || arguments.captured(self, *config);
             let mut op = Op::new(what, device, arguments.parts());
             op.module = Some(&self.module.in_flight);
-            let node = || arguments.captured(self, config).map(Some);
-            stream.submit_launch(&op, node, |stream| {
+            op.node = Some(&node);
+            stream.submit(&op, |on| {
                 // SAFETY: the caller promises the kernel's side; the buffers track this use, so they are neither freed nor used by the host
                 // in conflict with it before it is complete; the module tracks it as well, so it stays loaded. In a capture nothing runs: each
                 // launch of the graph gets the buffers and tracks its use of them, and the graph keeps the module.
@@ -137,7 +138,7 @@ impl Kernel {
                         self.function.0,
                         &self.name,
                         shape,
-                        stream,
+                        on,
                         addresses,
                         || arguments.declared(),
                     )

@@ -58,7 +58,7 @@ impl<T> View<'_, T> {
         raw.track_advice(&addresses, number, location);
         let part = [self.part(Access::Move)];
         let op = Op::new(What::Advise(advice), device, &part);
-        let mut advised = op.run(("cudaMemAdvise", true), || {
+        let mut advised = op.run(("cudaMemAdvise", true), |_| {
             // SAFETY: the range was checked, and is within this buffer's live managed memory.
             unsafe { device.advise_addresses(addresses, advice) }
         });

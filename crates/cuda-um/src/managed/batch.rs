@@ -15,6 +15,7 @@ use crate::context::tracker::Access;
 use crate::driver::location::Location;
 use crate::error::{Error, Result};
 use crate::managed::hint::HintOutcome;
+use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use crate::resource::pool::advised::pages;
 use smallvec::SmallVec;
@@ -182,9 +183,11 @@ fn prefetch(
         stream.check_runtime(part.device(), stranger)?;
     }
     let op = Op::new(What::Prefetch { to: location }, first.device(), parts);
+    let calls = Calls::of("prefetch")?;
     let place = stream.admit(&op)?;
     stream.inner().look_for_evictions();
     if place.is_none() && memory(parts).all(|(raw, _)| raw.is_known_at(location)) {
+        drop(calls);
         op.elided(stream);
         return Ok(0);
     }
@@ -206,16 +209,16 @@ fn prefetch(
     let (api, ordinal) = (inner.api(), inner.ordinal());
     // The driver accepts batches only if every device has concurrent managed access.
     let one_call = ranges.len() > 1 && !inner.device().is_gated && api.has_prefetch_batch();
-    let enqueued = stream.enqueue(&op, |raw_stream| {
+    let enqueued = stream.enqueue(calls, &op, |on| {
         if one_call {
             // SAFETY: as below, for each range.
-            return unsafe { api.prefetch_batch(ordinal, &ranges, location, raw_stream) };
+            return unsafe { api.prefetch_batch(ordinal, &ranges, location, on.raw) };
         }
         ranges.iter().try_for_each(|range| {
             // SAFETY: the ranges were checked. A joined range begins in one buffer and ends in another of the same slab, which is one
             // managed allocation; only the rest of a page is between them. Every buffer tracks this use, so the memory lives until it
             // is complete.
-            unsafe { api.prefetch(ordinal, range.clone(), location, raw_stream) }
+            unsafe { api.prefetch(ordinal, range.clone(), location, on.raw) }
         })
     });
     for (raw, bytes, before) in moved {

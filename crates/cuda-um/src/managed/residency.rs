@@ -61,7 +61,7 @@ impl<T> View<'_, T> {
             let from = start.with_addr((block * BLOCK).max(start.addr()));
             let to = start.with_addr(((block + 1) * BLOCK).min(end.addr()));
             // SAFETY: the range is a part of this buffer's live managed memory.
-            unsafe { api.location_info(ordinal, from..to) }
+            unsafe { api.location_info(ordinal, &(from..to)) }
         });
         let first = asked.next().transpose()?.flatten();
         let is_one = asked.try_fold(true, |is_one, at| Ok::<_, Error>(is_one && at? == first))?;
@@ -138,7 +138,7 @@ impl<T> UnifiedBuffer<T> {
         unsafe {
             device
                 .api()
-                .range_attribute(device.ordinal(), addresses, attribute, &mut values)
+                .range_attribute(device.ordinal(), &addresses, attribute, &mut values)
         }?;
         Ok(values)
     }

@@ -48,7 +48,9 @@ pub struct Allocation {
     /// True if the whole buffer owns its blocks of 2 MiB, so that its place can be known.
     pub(crate) is_located: bool,
     /// True for a read-only import, which refuses all writes.
-    pub(crate) is_read_only: bool,
+    is_read_only: bool,
+    /// True for it, and for pinned memory without an address for kernels.
+    is_special: bool,
     id: u64,
     pub(crate) pages: Whereabouts,
     pub(crate) chosen: Option<Chosen>,
@@ -92,6 +94,7 @@ impl Allocation {
             is_located: kind == MemoryKind::Managed
                 && owns_blocks(&block.addresses(), reserved_end),
             is_read_only: false,
+            is_special: kind == MemoryKind::Pinned && block.address.device.is_none(),
             id: id::next(),
             pages,
             chosen: None,
@@ -124,6 +127,11 @@ impl Allocation {
                 what: self.title().to_string(),
             }),
         }
+    }
+
+    /// Marks a read-only import, or a part of one.
+    pub(crate) fn refuse_writes(&mut self) {
+        (self.is_read_only, self.is_special) = (true, true);
     }
 
     pub(crate) fn empty<T>(device: &Device) -> Self {
@@ -190,20 +198,17 @@ impl Allocation {
 
     #[inline]
     pub(crate) fn part_of(&self, bytes: Range<usize>, access: Access) -> Part<'_> {
-        let block: &Block = self;
-        let access = match access {
-            Access::Write if bytes.len() < block.bytes => Access::WritePart,
-            access => access,
-        };
-        let is_unmapped = self.kind == MemoryKind::Pinned && block.address.device.is_none();
         Part {
             memory: self,
-            uses: &block.in_flight,
+            uses: &self.in_flight,
             home: self.home,
-            is_special: self.is_read_only || is_unmapped,
+            is_special: self.is_special,
             is_located: self.is_located,
+            access: match access {
+                Access::Write if bytes.len() < self.bytes => Access::WritePart,
+                access => access,
+            },
             bytes,
-            access,
         }
     }
 
@@ -254,7 +259,8 @@ impl Allocation {
     /// Returns true if pages may not be on the device where the memory was allocated.
     #[inline]
     pub(crate) fn may_be_away(&self) -> bool {
-        self.pages.is_away() || self.may_be_evicted_from(Location::Device(self.state().ordinal))
+        let state = self.device().state();
+        self.pages.is_away() || state.driver.evicts(state.ordinal)
     }
 
     /// The driver evicts pages to the host.
@@ -335,7 +341,7 @@ impl Allocation {
     /// concurrent managed access. Then the host accesses it.
     #[inline]
     pub(crate) fn is_left_to_host(&self) -> bool {
-        self.is_managed() && self.state().is_beside_guards()
+        self.is_managed() && self.device().state().is_beside_guards()
     }
 
     pub(crate) fn title(&self) -> Title {

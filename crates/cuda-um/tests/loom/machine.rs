@@ -3,10 +3,11 @@
 use crate::context::device::Device;
 use crate::context::runtime::Runtime;
 use crate::context::stream::Stream;
-use crate::driver::CopyKind;
+use crate::driver::{CopyKind, OnStream};
 use crate::error::Result;
 use crate::models::engine::{Engine, engine};
 use crate::models::table::table;
+use crate::process_end::Calls;
 use std::ptr::without_provenance_mut;
 
 /// A device with so many bytes of memory.
@@ -34,11 +35,13 @@ pub(crate) fn runtime(machine: Engine) -> Runtime {
 pub(crate) fn work(stream: &Stream, to: usize) -> Result<()> {
     let at = without_provenance_mut(to);
     let inner = stream.inner();
+    let calls = Calls::of("work")?;
+    let on = OnStream::new(inner.raw(), &calls);
     #[allow(unsafe_code, reason = "a copy by address")]
     // SAFETY: the copy is of no bytes.
     unsafe {
         let kind = CopyKind::ByAddress;
-        inner.api().memcpy_async(0, at, at, 0, kind, inner.raw())
+        inner.api().memcpy_async(0, at, at, 0, kind, on)
     }
 }
 

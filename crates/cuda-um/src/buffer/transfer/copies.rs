@@ -10,10 +10,10 @@ use crate::context::stream::{Stream, StreamInner};
 use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
+use crate::process_end::Calls;
 use crate::resource::allocation::Allocation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToDevice,
@@ -54,7 +54,6 @@ pub(crate) struct Staged {
     pub(crate) host: *mut u8,
     pub(crate) device: *mut u8,
     pub(crate) bytes: usize,
-    /// The kind of copy that CUDA gets.
     pub(crate) kind: CopyKind,
 }
 
@@ -63,10 +62,15 @@ pub(crate) struct Staged {
 /// # Safety
 ///
 /// As for [`with_host`](super::with_host).
-pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<()> {
+pub(crate) unsafe fn copy(
+    stream: &Stream,
+    op: &Op<'_>,
+    calls: &Calls,
+    copy: &Staged,
+) -> Result<()> {
     let device = op.device.state();
     let mut in_use = InUse(None);
-    let enqueued = stream.submit(op, |raw| {
+    let enqueued = stream.submit_within(calls, op, |on| {
         let inner = stream.inner();
         if copy.direction == Direction::ToHost {
             in_use.0 = Some(inner);
@@ -79,7 +83,7 @@ pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<
         let (to, from) = copy.direction.ends(copy.device, copy.host);
         let (api, ordinal) = (inner.api(), inner.ordinal());
         // SAFETY: the caller's promise; the code below waits for the stream, also after a panic.
-        unsafe { api.memcpy_async(ordinal, to, from, copy.bytes, copy.kind, raw) }
+        unsafe { api.memcpy_async(ordinal, to, from, copy.bytes, copy.kind, on) }
     });
     // Also wait after an error: the host's memory belongs to the caller, so no copy may use it after the return.
     let copied = enqueued.and(in_use.finish());
@@ -106,7 +110,7 @@ pub(crate) unsafe fn copy(stream: &Stream, op: &Op<'_>, copy: Staged) -> Result<
 pub(super) unsafe fn staged(
     device: &DeviceState,
     stream: &StreamInner,
-    copy: Staged,
+    copy: &Staged,
 ) -> Option<Result<()>> {
     let Staged {
         direction,
@@ -114,7 +118,7 @@ pub(super) unsafe fn staged(
         bytes,
         kind,
         ..
-    } = copy;
+    } = *copy;
     // Do not wait for the ring: the code that has it may copy as well.
     let mut turn = Transfers::of(device).take(false)?;
     // An older runtime returns "invalid value" for memory that CUDA did not allocate or register.
@@ -128,7 +132,7 @@ pub(super) unsafe fn staged(
     }
     let threads = plan::copy_threads(bytes, turn.options.threads);
     let threads = turn.ring(device, threads, false)?;
-    let pieces = plan::pieces(&copy, 1, turn.options.chunk_bytes(), threads);
+    let pieces = plan::pieces(copy, 1, turn.options.chunk_bytes(), threads);
     let past_caches = match direction {
         Direction::ToDevice => streaming::FROM..streaming::TO_DEVICE_BELOW,
         Direction::ToHost => streaming::FROM..usize::MAX,

@@ -11,18 +11,17 @@ use crate::buffer::view::View;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracker::Access;
-use crate::driver::CopyKind;
+use crate::driver::{CopyKind, OnStream};
 use crate::element::ALIGNMENT;
 use crate::error::{Error, Result};
+use crate::process_end::Calls;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A part of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// The device's side.
     pub(crate) device: *mut u8,
     /// The position in the job, in bytes.
     pub(crate) at: usize,
@@ -212,7 +211,6 @@ impl<'a> Job<'a> {
         });
     }
 
-    /// Takes the next piece.
     fn take(&self) -> Option<&'a Piece> {
         self.pieces.get(self.next.fetch_add(1, Ordering::AcqRel))
     }
@@ -299,9 +297,12 @@ impl<'a> Job<'a> {
     /// The promise of `through_ring`, and nothing else uses the pinned memory until the copy is done.
     unsafe fn enqueue(&self, pinned: *mut u8, piece: &Piece, stream: &StreamInner) -> Result<()> {
         let (to, from) = self.direction.ends(piece.device, pinned);
-        let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
+        let (api, ordinal) = (stream.api(), stream.ordinal());
+        // For each piece: the process may end, or fork in code of the caller.
+        let calls = Calls::of("cudaMemcpyAsync")?;
+        let on = OnStream::new(stream.raw(), &calls);
         // SAFETY: the caller's promise.
-        unsafe { api.memcpy_async(ordinal, to, from, piece.bytes, self.kind, raw) }
+        unsafe { api.memcpy_async(ordinal, to, from, piece.bytes, self.kind, on) }
     }
 
     /// Returns the first error. Then no copy still runs.

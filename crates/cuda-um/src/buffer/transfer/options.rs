@@ -52,8 +52,8 @@ impl TransferOptions {
         }
     }
 
-    /// Sets the size of the ring's pinned memory in bytes; it is rounded down to chunks of whole pages, two for each thread. 0 disables
-    /// staging: the driver then copies without the ring.
+    /// Sets the size of the ring's pinned memory in bytes; it is rounded down to chunks of whole pages, two for each thread. With 0 there is
+    /// no ring: the driver copies what exceeds 128 KiB.
     #[must_use]
     pub fn ring_bytes(self, bytes: usize) -> Self {
         Self {
@@ -62,7 +62,6 @@ impl TransferOptions {
         }
     }
 
-    /// Returns the size of the largest piece of a job.
     pub(super) fn most_piece_bytes(self) -> usize {
         match self.chunk_bytes() {
             0 => MOST,

@@ -9,15 +9,16 @@
 )]
 
 use crate::buffer::transfer::copies::{self, Direction, Staged};
-use crate::buffer::transfer::options::TransferOptions;
 use crate::buffer::transfer::staging_memory::StagingMemory;
 use crate::buffer::transfer::transfers::Transfers;
 use crate::context::device::DeviceState;
 use crate::context::event::POLLING;
 use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
+use crate::driver::OnStream;
 use crate::element::ALIGNMENT;
 use crate::error::Result;
+use crate::process_end::Calls;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{shard, spin_until};
 use std::cell::UnsafeCell;
@@ -31,14 +32,11 @@ const LARGEST: usize = PIECE / 2;
 /// So many copies have a piece at a time. The driver does further ones.
 const PIECES: usize = 16;
 
-/// The pieces of a device.
 #[derive(Default)]
 pub(super) struct Pieces {
     all: [Exclusive; PIECES],
-    /// True if no copy is staged.
-    // Relaxed, as `has_no_flags`: an option. A copy that does not see the change is done the other way, which is as correct.
-    is_off: AtomicBool,
     /// True if the driver refused to write a flag: no later copy tries it.
+    // Relaxed: a copy that does not see it tries once more.
     has_no_flags: AtomicBool,
 }
 
@@ -55,16 +53,33 @@ struct Exclusive {
 unsafe impl Sync for Exclusive {}
 
 impl Exclusive {
-    /// Returns `None`, and does nothing, if another thread uses the piece.
+    /// Takes the piece for this thread; `None` if another one has it.
     #[inline]
-    fn with<R>(&self, work: impl FnOnce(&mut Option<Piece>) -> R) -> Option<R> {
-        if self.is_taken.swap(true, Ordering::Acquire) {
-            return None;
+    fn take(&self) -> Option<Taken<'_>> {
+        match self.is_taken.swap(true, Ordering::Acquire) {
+            true => None,
+            false => Some(Taken(self)),
         }
-        // SAFETY: this thread changed `is_taken`.
-        let result = work(unsafe { &mut *self.piece.get() });
-        self.is_taken.store(false, Ordering::Release);
-        Some(result)
+    }
+}
+
+/// A piece that this thread has, until this is dropped.
+struct Taken<'a>(&'a Exclusive);
+
+impl Taken<'_> {
+    #[inline]
+    fn slot(&mut self) -> &mut Option<Piece> {
+        // SAFETY: this thread changed `is_taken`, and this value is borrowed.
+        unsafe { &mut *self.0.piece.get() }
+    }
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.is_taken.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -84,41 +99,44 @@ struct Piece {
 /// # Safety
 ///
 /// Both sides are valid for `copy.bytes`, and borrowed as the direction requires: the target exclusively. The operation's part is the device's side.
-pub(crate) unsafe fn with_host(op: &Op<'_>, copy: Staged) -> Result<()> {
-    let stream = op.device.own_stream()?;
-    let pieces = &Transfers::of(op.device.state()).pieces;
-    if copy.bytes <= LARGEST && !pieces.is_off.load(Ordering::Relaxed) {
-        let own = shard::own::<PIECES>();
-        for number in own..own + PIECES {
-            let copied = pieces.all[number % PIECES].with(|piece| {
-                if piece.is_none() {
-                    *piece = Piece::new(op.device.state());
-                }
-                // SAFETY: the caller's promise.
-                Some(unsafe { piece.as_mut()?.copy(pieces, stream, op, copy) })
-            });
-            match copied {
-                None => {}
-                Some(None) => break,
-                Some(Some(copied)) => return copied,
-            }
+pub(crate) unsafe fn with_host(op: &Op<'_>, calls: &Calls, copy: &Staged) -> Result<()> {
+    let (stream, device) = (op.device.own_stream()?, op.device.state());
+    let pieces = &Transfers::of(device).pieces;
+    if copy.bytes <= LARGEST
+        && let Some(mut taken) = pieces.take()
+    {
+        let slot = taken.slot();
+        if slot.is_none() {
+            *slot = Piece::new(device);
+        }
+        if let Some(piece) = slot {
+            // SAFETY: the caller's promise.
+            return unsafe { piece.copy(pieces, stream, op, calls, copy) };
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { copies::copy(stream, op, copy) }
+    unsafe { copies::copy(stream, op, calls, copy) }
 }
 
 impl Pieces {
-    /// Sets the options of later copies.
-    pub(super) fn set_options(&self, options: TransferOptions) {
-        let is_off = options.chunk_bytes() == 0;
-        self.is_off.store(is_off, Ordering::Relaxed);
+    /// Takes the piece of this thread, or a free one.
+    #[inline]
+    fn take(&self) -> Option<Taken<'_>> {
+        let own = shard::own::<PIECES>();
+        self.all[own].take().or_else(|| self.take_another(own))
+    }
+
+    #[cold]
+    fn take_another(&self, own: usize) -> Option<Taken<'_>> {
+        (1..PIECES).find_map(|next| self.all[(own + next) % PIECES].take())
     }
 
     /// Frees the pieces that no copy has now, and waits before for the copies that used them.
     pub(super) fn free(&self) {
         for exclusive in &self.all {
-            exclusive.with(|piece| *piece = None);
+            if let Some(mut taken) = exclusive.take() {
+                *taken.slot() = None;
+            }
         }
     }
 }
@@ -133,57 +151,54 @@ impl Piece {
         pieces: &Pieces,
         stream: &Stream,
         op: &Op<'_>,
-        copy: Staged,
+        calls: &Calls,
+        copy: &Staged,
     ) -> Result<()> {
         let (inner, bytes) = (stream.inner(), copy.bytes);
-        let space = self.space(inner, bytes)?;
+        // A full piece waits for its copies.
+        let is_full = self.used + bytes > PIECE;
+        if is_full {
+            inner.wait_for(self.until)?;
+        }
+        // The start of the piece may still be in the CPU's cache.
+        if is_full || inner.is_known_done(self.until) {
+            self.used = 0;
+        }
+        let space = self.memory.address().wrapping_add(self.used);
+        self.used = (self.used + bytes).next_multiple_of(ALIGNMENT);
         let (to, from) = copy.direction.ends(copy.device, space);
         if copy.direction == Direction::ToDevice {
             // SAFETY: the caller's promise; no other copy uses the space.
             unsafe { space.copy_from_nonoverlapping(copy.host, bytes) };
         }
-        let enqueued = stream.submit(op, |raw| {
+        let enqueued = stream.submit_within(calls, op, |on| {
             let (api, ordinal) = (inner.api(), inner.ordinal());
             // SAFETY: the caller's promise for the device's side; the piece keeps its space until the copy is done.
-            unsafe { api.memcpy_async(ordinal, to, from, bytes, copy.kind, raw) }
+            unsafe { api.memcpy_async(ordinal, to, from, bytes, copy.kind, on) }
         });
         // The work has been enqueued and numbered.
         self.until = inner.submitted();
         enqueued?;
         if copy.direction == Direction::ToHost {
-            self.wait(pieces, inner)?;
+            self.wait(pieces, inner, calls)?;
             // SAFETY: the caller's promise; the copy to the space is done.
             unsafe { copy.host.copy_from_nonoverlapping(space, bytes) };
         }
         Ok(())
     }
 
-    /// Returns space for `bytes`, which no copy uses: at the start of the piece if its copies are done, otherwise behind the space that they
-    /// use. A full piece waits for its copies.
-    fn space(&mut self, stream: &StreamInner, bytes: usize) -> Result<*mut u8> {
-        if stream.is_known_done(self.until) {
-            // The start of the piece may still be in the CPU's cache.
-            self.used = 0;
-        } else if self.used + bytes > PIECE {
-            stream.wait_for(self.until)?;
-            self.used = 0;
-        }
-        let start = self.used;
-        self.used = (start + bytes).next_multiple_of(ALIGNMENT);
-        Ok(self.memory.address().wrapping_add(start))
-    }
-
     /// Waits for the copy: polls a flag that the stream writes after it, if the driver can, and not for too long.
-    fn wait(&mut self, pieces: &Pieces, stream: &StreamInner) -> Result<()> {
+    fn wait(&mut self, pieces: &Pieces, stream: &StreamInner, calls: &Calls) -> Result<()> {
         if pieces.has_no_flags.load(Ordering::Relaxed) {
             return stream.wait_for(self.until);
         }
         // The flag has no number: work that another thread enqueues after the flag could get a smaller one. It covers what is numbered now.
         let covers = stream.submitted();
         let (address, value) = (self.flag_address(), self.flag.wrapping_add(1));
-        let (api, ordinal, raw) = (stream.api(), stream.ordinal(), stream.raw());
+        let (api, ordinal) = (stream.api(), stream.ordinal());
+        let on = OnStream::new(stream.raw(), calls);
         // SAFETY: behind the space of the copies, and freed after the stream's work.
-        if unsafe { api.stream_write_value(ordinal, raw, address, value) }.is_err() {
+        if unsafe { api.stream_write_value(ordinal, on, address, value) }.is_err() {
             // The driver cannot, or the wait for the stream returns the error of the stream's work.
             pieces.has_no_flags.store(true, Ordering::Relaxed);
             return stream.wait_for(self.until);
@@ -216,5 +231,21 @@ impl Piece {
         // SAFETY: memory of the new piece, which nothing else uses.
         unsafe { piece.flag_address().write(0) };
         Some(piece)
+    }
+}
+
+#[cfg(all(test, not(cuda_um_loom)))]
+mod tests {
+    use super::Exclusive;
+
+    #[test]
+    fn one_thread_has_a_piece() {
+        let piece = Exclusive::default();
+        let taken = piece.take();
+        assert!(taken.is_some());
+        // Twice: a call that is refused leaves the piece taken.
+        assert!(piece.take().is_none() && piece.take().is_none());
+        drop(taken);
+        assert!(piece.take().is_some());
     }
 }

@@ -94,7 +94,7 @@ impl<'a> FileRead<'a> {
                 let way = (Direction::ToDevice, CopyKind::ByAddress);
                 let job = Job::new(way, round, total, &fill);
                 // SAFETY: the pieces are of the targets, which are borrowed exclusively.
-                let run = || unsafe { job.run(&views, true, threads.min(round.len())) };
+                let run = |_: &_| unsafe { job.run(&views, true, threads.min(round.len())) };
                 // The end of the process waits for one round.
                 op.run(("read_at", false), run)?;
                 done += round.iter().map(|piece| piece.bytes).sum::<usize>();

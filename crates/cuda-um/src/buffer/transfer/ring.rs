@@ -34,7 +34,6 @@ pub(super) struct Lane {
 pub(super) struct Chunk {
     address: *mut u8,
     bytes: usize,
-    /// Made by the first record.
     event: Option<RawEvent>,
     /// True if the event is recorded after the last copy that uses the chunk.
     is_marked: bool,

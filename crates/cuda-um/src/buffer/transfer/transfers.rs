@@ -55,7 +55,6 @@ pub(super) struct Turn<'a> {
 }
 
 impl Transfers {
-    /// Returns the transfers of a device.
     pub(crate) fn of(device: &DeviceState) -> &Self {
         device.transfers.get()
     }
@@ -63,10 +62,7 @@ impl Transfers {
     /// Sets the options for copies that begin after this call. Frees the ring: at once, which waits for work that still uses its memory, or
     /// at the end of the job that has the ring.
     pub(crate) fn configure(&self, options: TransferOptions) {
-        self.change(|state| {
-            state.options = options;
-            self.pieces.set_options(options);
-        });
+        self.change(|state| state.options = options);
     }
 
     /// Frees the pinned memory: at once, which waits for copies that use it, or at the end of the job that has it.

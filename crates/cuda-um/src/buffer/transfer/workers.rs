@@ -44,9 +44,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// The number of helpers that run the work now.
     running: usize,
-    /// The number of helpers that sleep.
     sleeping: usize,
     panic: Option<Box<dyn Any + Send>>,
     closing: bool,

@@ -1,14 +1,15 @@
 //! The place of captured work: a private stream, on which it is ordered after captured work that it must not overlap.
 
-use crate::context::capture::{Capture, KernelNode, Slot, refused};
+use crate::context::capture::{Capture, Slot, refused};
 use crate::context::event::RawEvent;
 use crate::context::op::Op;
 use crate::context::stream::StreamInner;
 use crate::context::tracked::Part;
 use crate::context::tracker::Finished;
+use crate::driver::OnStream;
 use crate::driver::location::Location;
 use crate::error::Result;
-use cuda_um_sys::cudaStream_t;
+use crate::process_end::Calls;
 use smallvec::SmallVec;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,14 +20,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture. `kernel` is the work if it is a
-    /// launch.
+    /// Captures work: orders it after captured work that it must not overlap, on any stream of the capture.
     pub(crate) fn record<R>(
         &self,
+        calls: &Calls,
         op: &Op<'_>,
-        kernel: Option<KernelNode>,
-        work: impl FnOnce(cudaStream_t) -> Result<R>,
+        work: impl FnOnce(OnStream<'_>) -> Result<R>,
     ) -> Result<R> {
+        let kernel = op.node.map(|node| node()).transpose()?;
         let Self { capture, private } = self;
         capture.check_stamps(op)?;
         let parts = op.parts;
@@ -41,7 +42,7 @@ impl Place {
             slots: &slots,
             parts,
         };
-        let result = work(private.raw());
+        let result = work(OnStream::new(private.raw(), calls));
         uses.returned = true;
         drop(uses);
         let Some(mut kernel) = kernel else {

@@ -53,7 +53,9 @@ impl Allocation {
                 }
             };
             part.chosen = chosen;
-            part.is_read_only = is_read_only;
+            if is_read_only {
+                part.refuse_writes();
+            }
             label.into_iter().for_each(|label| part.set_label(label));
             part
         })

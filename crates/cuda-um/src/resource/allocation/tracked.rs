@@ -61,6 +61,7 @@ impl Tracked for Allocation {
         Ok(())
     }
 
+    #[inline]
     fn kernel_address(&self) -> *mut u8 {
         self.device_pointer().unwrap_or(self.pointer()).as_ptr()
     }

@@ -7,6 +7,7 @@ use crate::driver::CopyKind;
 use crate::models::checker::model;
 use crate::models::engine::engine;
 use crate::models::machine::{device_of, work};
+use crate::process_end::Calls;
 use crate::resource::memory_resource::MemoryResource;
 use crate::resource::separate::DeviceMemory;
 use crate::sync::thread;
@@ -32,9 +33,10 @@ fn a_flag_covers_no_work_that_is_enqueued_after_it() {
         };
         let part = [memory.part_of(0..memory.bytes(), Access::Read)];
         let op = Op::with_host(memory.device(), &part);
+        let calls = Calls::of("copy").unwrap();
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: both sides have so many bytes, and nothing else uses them.
-        unsafe { with_host(&op, copy) }.unwrap();
+        unsafe { with_host(&op, &calls, &copy) }.unwrap();
         assert_eq!(here, there);
         let seq = other.join().unwrap();
         let says_so = stream.inner().is_known_done(seq);

@@ -78,7 +78,7 @@ impl Machine {
         #[allow(unsafe_code, reason = "a copy by address")]
         // SAFETY: both are so large, and the models use the device's side after the stream alone.
         unsafe {
-            staged(self.device.state(), self.stream.inner(), copy)
+            staged(self.device.state(), self.stream.inner(), &copy)
         }
     }
 }

@@ -136,9 +136,9 @@ impl Driver {
             self.check(bytes)?;
             device.reclaim.keep_budget();
             let (api, ordinal, pool) = self.call();
-            self.stream.submit(&self.op(), |stream| {
+            self.stream.submit(&self.op(), |on| {
                 // SAFETY: the pool and the stream are live.
-                unsafe { api.malloc_from_pool(ordinal, pool, bytes, stream) }
+                unsafe { api.malloc_from_pool(ordinal, pool, bytes, on.raw) }
             })
         })
     }
@@ -256,14 +256,14 @@ impl Owner for Driver {
     unsafe fn release(&self, released: Released<'_>) {
         let buffer = released.buffer;
         let mut is_ordered = false;
-        let enqueued = self.stream.submit(&self.op(), |stream| {
+        let enqueued = self.stream.submit(&self.op(), |on| {
             for used in &released.block.in_flight.before(Access::Write) {
                 used.order(self.stream.inner())?;
             }
             is_ordered = true;
             let (api, ordinal, _) = self.call();
             // SAFETY: guaranteed by the caller; the stream is live, and ordered after all uses.
-            unsafe { api.free_async(ordinal, released.block.address.host, stream) }
+            unsafe { api.free_async(ordinal, released.block.address.host, on.raw) }
         });
         match enqueued {
             Ok(()) => self.discharge(&released.block),
