@@ -245,18 +245,6 @@ fn a_future_whose_work_was_stopped_ends_with_an_error() {
     });
 }
 
-#[test]
-fn from_another_thread_while_main_works() {
-    ends_well(|| {
-        let (device, stream) = device();
-        std::thread::spawn(|| std::process::exit(42));
-        loop {
-            stream.is_idle().unwrap();
-            drop(UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap());
-        }
-    });
-}
-
 /// The thread that runs the exit handlers is one of the library.
 #[test]
 fn in_the_work_of_a_future() {

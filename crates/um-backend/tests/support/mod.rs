@@ -10,14 +10,10 @@ use cuda_um_testkit::{Checked, on_gpu};
 use um_backend::sim::{Builder, Gpu, Sim};
 use um_backend::{CudaBackend, CudaBackendConfig, RuntimeChoice, cuda_um::PoolOptions};
 
+use Gpu::{Gh200, H200, Maxwell, NoConcurrentAccess, Pascal};
+
 /// The presets that every test runs on.
-pub const PRESETS: [Gpu; 5] = [
-    Gpu::H200,
-    Gpu::Gh200,
-    Gpu::Pascal,
-    Gpu::Maxwell,
-    Gpu::NoConcurrentAccess,
-];
+pub const PRESETS: [Gpu; 5] = [H200, Gh200, Pascal, Maxwell, NoConcurrentAccess];
 
 /// A machine to open backends on.
 pub struct Machine {

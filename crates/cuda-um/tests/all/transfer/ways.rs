@@ -10,6 +10,8 @@ use proptest::test_runner::{Config, TestRunner};
 use std::fmt::Debug;
 use std::ops::Range;
 
+use Gpu::{Gb10, Gh200, H200, Hmm, Maxwell, NoConcurrentAccess, Pascal};
+
 /// An element that differs from its neighbours in each of its bytes.
 trait Pattern: DeviceCopy + PartialEq + Debug {
     fn of(number: usize) -> Self;
@@ -92,15 +94,9 @@ fn every_way((device, stream): (&Device, &Stream), options: TransferOptions, cou
 
 #[test]
 fn every_element_arrives_whatever_the_way() {
-    for (_sim, device, stream) in machines([
-        Gpu::H200,
-        Gpu::Gh200,
-        Gpu::Hmm,
-        Gpu::Gb10,
-        Gpu::Pascal,
-        Gpu::Maxwell,
-        Gpu::NoConcurrentAccess,
-    ]) {
+    for (_sim, device, stream) in
+        machines([H200, Gh200, Hmm, Gb10, Pascal, Maxwell, NoConcurrentAccess])
+    {
         // `TransferOptions` accepts any number: the extreme values mean "as many as useful" and "off".
         let most = TransferOptions::default().threads(usize::MAX);
         for options in [

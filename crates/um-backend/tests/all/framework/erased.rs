@@ -2,16 +2,11 @@
 
 use crate::support::on_each;
 use crate::support::opaque::OpaqueBuffer;
-use um_backend::{BufferKind, DType, ErasedBuffer, cuda_um::Error, dtype::Bool};
+use um_backend::{BufferKind, DType, ErasedBuffer, cuda_um::Error, dtype};
 
-const DTYPES: [DType; 6] = [
-    DType::Bool,
-    DType::F8E5M2,
-    DType::BF16,
-    DType::F32,
-    DType::C128,
-    DType::Opaque(18),
-];
+use DType::*;
+
+const DTYPES: [DType; 6] = [Bool, F8E5M2, BF16, F32, C128, Opaque(18)];
 
 #[test]
 fn bytes_go_in_and_out_from_any_address() {
@@ -96,29 +91,13 @@ fn wrong_sizes_are_refused_with_both_values() {
 
 #[test]
 fn bool_is_a_byte() {
-    let bits: Vec<Bool> = [true, false].map(Bool::from).into();
+    let bits: Vec<dtype::Bool> = [true, false].map(dtype::Bool::from).into();
     assert_eq!(bytemuck::cast_slice::<_, u8>(&bits), [1, 0]);
-    assert!(bool::from(Bool(7)) && !bool::from(Bool(0)));
+    assert!(bool::from(dtype::Bool(7)) && !bool::from(dtype::Bool(0)));
 }
 
 const NAMED: [DType; 17] = [
-    DType::Bool,
-    DType::F8E4M3,
-    DType::F8E5M2,
-    DType::F16,
-    DType::BF16,
-    DType::F32,
-    DType::F64,
-    DType::C64,
-    DType::C128,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
+    Bool, F8E4M3, F8E5M2, F16, BF16, F32, F64, C64, C128, I8, I16, I32, I64, U8, U16, U32, U64,
 ];
 
 #[test]

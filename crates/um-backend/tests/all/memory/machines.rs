@@ -9,17 +9,12 @@ use um_backend::{Result, UnifiedBuffer};
 
 use crate::support::{Machine, kernel::Double};
 
+use Gpu::{Gb10, Gh200, H200, Hmm, Maxwell, NoConcurrentAccess};
+
 const DOCS: &str = include_str!("../../../../../docs/choosing.md");
 
 /// The machines, in the order of the columns.
-const MACHINES: [Gpu; 6] = [
-    Gpu::Gh200,
-    Gpu::Hmm,
-    Gpu::Gb10,
-    Gpu::H200,
-    Gpu::NoConcurrentAccess,
-    Gpu::Maxwell,
-];
+const MACHINES: [Gpu; 6] = [Gh200, Hmm, Gb10, H200, NoConcurrentAccess, Maxwell];
 
 /// Elements of the buffers: more than one block of 2 MiB, and copies that are staged on other machines.
 const LEN: usize = 4 << 20;
