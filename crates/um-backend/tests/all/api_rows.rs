@@ -115,13 +115,7 @@ fn allocate_and_swap() {
         buffer.fill(0.5)?;
         let mut values = vec![0.0; buffer.len()];
         buffer.copy_to_host(&mut values)?;
-        let filled: f32 = values.iter().sum();
-        buffer.copy_from_host(&numbers(buffer.len()))?;
-        let mut copy = buffer.clone_empty(buffer.len())?;
-        copy.copy_from_buffer(buffer)?;
-        copy.copy_to_host(&mut values)?;
-        buffer.set_zero()?;
-        Ok(filled + values.iter().sum::<f32>())
+        Ok(values.iter().sum())
     }
     on_each(|machine| {
         let backend = machine.backend();
@@ -138,7 +132,7 @@ fn allocate_and_swap() {
             [&mut in_device_memory, &mut unified, &mut pinned, &mut *host];
         for (number, buffer) in all.into_iter().enumerate() {
             assert_eq!(buffer.to_vec().unwrap(), [0.0; 8]);
-            assert_eq!(process(buffer).unwrap(), 4.0 + 28.0);
+            assert_eq!(process(buffer).unwrap(), 4.0);
             let place = buffer.device().map(um_backend::Device::to_string);
             assert_eq!(place.as_deref(), (number < 3).then_some("cuda:0"));
         }
@@ -170,14 +164,6 @@ fn move_and_advise() {
         let mut out = vec![0.0; data.len()];
         buffer.copy_to_host(&mut out).unwrap();
         assert_eq!(out, data);
-        // A shorter slice needs an explicit range.
-        for mismatch in [
-            buffer.copy_from_host(&data[..10]),
-            buffer.copy_to_host(&mut out[..10]),
-        ] {
-            let text = mismatch.unwrap_err().to_string();
-            assert!(text.contains("5000") && text.contains("10"), "{text}");
-        }
         let (concurrent, managed) = (machine.is_concurrent(), machine.has_good_managed_memory());
         for hint in [
             buffer.prefetch_to_host(),
