@@ -18,6 +18,7 @@ pub(crate) use graph::{mode, status};
 pub(crate) use kernel::{counter, load_kernels};
 pub(crate) use memory::{Attribute, Memory, Span};
 use std::cell::RefCell;
+use std::ffi::{CStr, c_void};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::panic::{Location, resume_unwind};
@@ -161,6 +162,30 @@ impl<'m> Cuda<'m> {
     /// "1 cudaErrorInvalidValue".
     pub(crate) fn text(&self, code: Code) -> String {
         format!("{} {}", code.0, self.name_of(code.0))
+    }
+
+    /// Calls a function of the driver that the table does not have. It takes at most 8 arguments, which are numbers, handles, and addresses that
+    /// are valid for the call.
+    pub(crate) fn named(&self, name: &'static CStr, arguments: &[usize]) -> Called {
+        type Function =
+            unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize) -> u32;
+        let (mut found, mut status) = (
+            std::ptr::null_mut(),
+            sys::cudaDriverEntryPointQueryResult(0),
+        );
+        let text = name.to_str().unwrap_or_default();
+        let code = call!(
+            self.table(),
+            cudaGetDriverEntryPoint(name.as_ptr(), &mut found, 0, &mut status)
+        );
+        Code(code.0, text).called()?;
+        assert!(!found.is_null(), "{text} is not there");
+        // SAFETY: the driver's function of this name, which ignores arguments that it does not have.
+        let function = unsafe { std::mem::transmute::<*mut c_void, Function>(found) };
+        let mut all = [0; 8];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let [a, b, c, d, e, f, g, h] = all;
+        Code(call!(function(a, b, c, d, e, f, g, h)), text).called()
     }
 
     /// `cudaDeviceGetAttribute` of device 0.

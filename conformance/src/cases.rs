@@ -55,7 +55,7 @@ macro_rules! groups {
 groups! {
     versions devices errors allocation pointers pinned advice attributes prefetch
     batch residency host_access streams events stream_pools pools pools_managed copies
-    memset modules launch capture graphs several_devices migration system_memory sticky
+    memset modules launch capture graphs by_name several_devices migration system_memory sticky
 }
 
 mod counting;

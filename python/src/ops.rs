@@ -197,6 +197,6 @@ pub(crate) fn advise(
             )));
         }
     };
-    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.advise(advice))?;
+    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.bytes().advise(advice))?;
     Ok(outcome.is_applied())
 }

@@ -44,7 +44,7 @@ enum Task {
     /// Run a public test suite on the simulator, and compare with the list in .ci/judges of the tests that do not pass.
     Judge {
         suite: judge::Suite,
-        /// The folder of a suite that no registry of packages has.
+        /// Another copy of the public repository of cuda-core or samples.
         #[arg(long)]
         source: Option<std::path::PathBuf>,
     },
@@ -52,7 +52,7 @@ enum Task {
     Floors,
     /// Build the compiled peers of the measurements (CUDA C++, RMM, cudarc); no GPU and no toolkit is needed.
     BenchPeers(bench_peers::Args),
-    /// Build the simulator as libcuda.so.1, libcudart.so.{12,13} and libcupti.so.{12,13} into target/sim-lib (docs/without-a-gpu.md).
+    /// Build the simulator as libcuda.so.1, libcudart.so.{12,13}, libcupti.so.{12,13} and libnvidia-ml.so.1 into target/sim-lib (docs/without-a-gpu.md).
     SimLib(sim_lib::Args),
     /// Unpack pinned wheels (`name==version`) below the target folder, and print their folder, which is as `site-packages`.
     Wheels { requirements: Vec<String> },

@@ -83,4 +83,13 @@ cases! {
         ok(c.set_device(0));
         c.is("device", ok(c.pointer(memory.at())).device, 1);
     }
+    /// Registered memory belongs to the device that was current.
+    "pointers.registered-on-second-device" UNIFIED [cudaPointerGetAttributes, cudaHostRegister] (Devices(2), HostRegister) |c| {
+        let own = super::pinned::pages(64 * KIB);
+        let address = own.as_ptr() as usize;
+        c.on(1, || ok(c.host_register(address, 64 * KIB, sys::cudaHostRegisterPortable)));
+        let found = c.pointer(address);
+        ok(c.host_unregister(address));
+        c.is("device", ok(found).device, 1);
+    }
 }

@@ -22,6 +22,7 @@ pages! {
     DRIVER_DEVICE "cuda-driver-api/group__CUDA__DEVICE.html";
     GRAPH "cuda-runtime-api/group__CUDART__GRAPH.html";
     DRIVER_GRAPH "cuda-driver-api/group__CUDA__GRAPH.html";
+    DRIVER_CONTEXT "cuda-driver-api/group__CUDA__CTX.html";
     MODULE "cuda-driver-api/group__CUDA__MODULE.html";
     EXEC "cuda-driver-api/group__CUDA__EXEC.html";
     OCCUPANCY "cuda-driver-api/group__CUDA__OCCUPANCY.html";

@@ -8,11 +8,12 @@ use std::process::Command;
 pub const DRIVER: &str = "libcuda.so.1";
 
 /// Libraries without functions of their own, which depend on [`DRIVER`]: a search for a symbol in them finds its functions.
-pub const OTHERS: [&str; 4] = [
+pub const OTHERS: [&str; 5] = [
     "libcudart.so.12",
     "libcudart.so.13",
     "libcupti.so.12",
     "libcupti.so.13",
+    "libnvidia-ml.so.1",
 ];
 
 /// Other names, for programs that search them first.

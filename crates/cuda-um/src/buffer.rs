@@ -21,6 +21,7 @@ pub(crate) mod overwrite;
 pub(crate) mod owned;
 mod read_at;
 pub(crate) mod registered;
+mod text;
 pub(crate) mod transfer;
 pub(crate) mod unified;
 pub(crate) mod view;
@@ -33,5 +34,7 @@ pub use crate::buffer::owned::{HostOwned, HostOwnedMut};
 #[doc(hidden)]
 pub use crate::buffer::read_at::read_into;
 pub use crate::buffer::read_at::{FileRead, ReadAt, Runs};
+#[doc(hidden)]
+pub use crate::buffer::text::first_elements;
 pub use crate::buffer::transfer::TransferOptions;
 pub use crate::element::ElementType;

@@ -47,8 +47,8 @@ fn main() -> Result<(), CudaError> {
     say!("{}", backend.runtime_description());
     let (device, stream) = (backend.device(), backend.device().stream());
     let scale = Scale::load(device)?;
-    let input = backend.create_cuda::<f32>(LEN)?;
-    let mut output = backend.create_cuda::<f32>(LEN)?;
+    let input = backend.create_buffer::<f32>(LEN, DType::F32)?;
+    let mut output = backend.create_buffer::<f32>(LEN, DType::F32)?;
     let behind_dyn = backend.create::<f32>(BufferKind::Cuda, LEN)?;
     let mut out_dyn = backend.create::<f32>(BufferKind::Cuda, LEN)?;
     let erased = backend.create_erased(BufferKind::Cuda, DType::F32, LEN)?;

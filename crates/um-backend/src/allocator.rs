@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, OnceLock};
 
@@ -44,12 +43,13 @@ use crate::error::{CudaError, Result};
 /// ```
 #[doc(alias = "cudaMallocAsync")]
 #[doc(alias = "CUDAPluggableAllocator")]
+#[derive(Debug)]
 pub struct Allocator {
     pool: Pool,
     prefetch: bool,
     name: Option<Arc<str>>,
     /// The blocks that the framework has, by their addresses.
-    live: [Mutex<HashMap<usize, Block>>; 16],
+    live: Mutex<HashMap<usize, Block>>,
     /// Streams of the library that stand for those of the framework, which may destroy its streams at any time: the uses of a block are on these.
     lanes: [OnceLock<Stream>; 8],
 }
@@ -60,6 +60,7 @@ fn is_per_thread(stream: cudaStream_t) -> bool {
 }
 
 /// Memory that the framework has.
+#[derive(Debug)]
 enum Block {
     Unified(UnifiedBuffer<MaybeUninit<u8>>),
     Device(DeviceBuffer<MaybeUninit<u8>>),
@@ -156,7 +157,7 @@ impl Allocator {
                 theirs.wait(&lane.record()?)?;
             }
         }
-        self.shard(address).lock().insert(address.addr(), block);
+        self.live.lock().insert(address.addr(), block);
         Ok(address)
     }
 
@@ -178,7 +179,7 @@ impl Allocator {
             return Ok(());
         }
         cuda_um::fork::check("Allocator::free")?;
-        let taken = self.shard(address).lock().remove(&address.addr());
+        let taken = self.live.lock().remove(&address.addr());
         let mut block = taken.ok_or_else(|| CudaError::Foreign {
             what: format!("the address {address:p}"),
             found: "not the first byte of memory that this allocator gave and that was not freed"
@@ -189,7 +190,7 @@ impl Allocator {
         match unsafe { self.is_over_on(&mut block, stream) } {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.shard(address).lock().insert(address.addr(), block);
+                self.live.lock().insert(address.addr(), block);
                 Err(error)
             }
         }
@@ -241,10 +242,6 @@ impl Allocator {
         ask.is_some_and(|ask| !is_legacy_default && unsafe { ask(stream, &mut status) }.0 == 0)
             && status.0 != 0
     }
-
-    fn shard(&self, address: *mut c_void) -> &Mutex<HashMap<usize, Block>> {
-        &self.live[address.addr() / 512 % self.live.len()]
-    }
 }
 
 impl Block {
@@ -264,16 +261,5 @@ impl Block {
                 Self::Device(buffer) => lane.enqueue_foreign((buffer,), |work| work.pointer(0)),
             }
         }
-    }
-}
-
-impl fmt::Debug for Allocator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Allocator")
-            .field("kind", &self.pool.kind())
-            .field("device", &self.device().ordinal())
-            .field("name", &self.name)
-            .field("stats", &self.stats())
-            .finish_non_exhaustive()
     }
 }

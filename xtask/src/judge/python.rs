@@ -1,8 +1,8 @@
 //! Suites of Python packages.
 
-use super::{LONG, Outcomes, outcome, search_path};
+use super::{LONG, Outcomes, checkout, outcome, search_path};
 use crate::workspace;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -157,13 +157,16 @@ def pytest_runtest_logreport(report):
         print("\njudged", report.nodeid.replace(" ", "_"), "failed" if report.failed else "passed", flush=True)
 "#;
 
-pub(super) fn cuda_core(libraries: &Path, source: &Path) -> Result<Outcomes> {
+/// The commit of the package, from its `cuda/core/_version.py`.
+const CUDA_CORE_COMMIT: &str = "c23833b9793464194da9d9c82cd8f031711c47f5";
+
+pub(super) fn cuda_core(libraries: &Path, source: Option<&Path>) -> Result<Outcomes> {
+    let source = checkout(
+        "https://github.com/NVIDIA/cuda-python",
+        CUDA_CORE_COMMIT,
+        source,
+    )?;
     let tests = source.join("cuda_core/tests");
-    ensure!(
-        tests.is_dir(),
-        "{}: no checkout of cuda-python",
-        source.display()
-    );
     let (python, packages) = environment("cuda-core", &CUDA_CORE)?;
     let plugin = workspace::target().join("judge/plugin");
     std::fs::create_dir_all(&plugin)?;
@@ -186,9 +189,12 @@ pub(super) fn cuda_core(libraries: &Path, source: &Path) -> Result<Outcomes> {
                 name,
             ]);
         test.env("LD_LIBRARY_PATH", &search)
-            .env("PYTHONPATH", &plugin)
+            .env(
+                "PYTHONPATH",
+                std::env::join_paths([&plugin, &source.join("cuda_python_test_helpers")])?,
+            )
             .env("CUDA_HOME", &toolkit);
-        test.envs([("CUDA_UM_SIM_CUDA", "13.0"), ("CUDA_UM_SIM_DEVICES", "2")]);
+        test.envs([("CUDA_UM_SIM_CUDA", "13.0"), ("CUDA_UM_SIM_DEVICES", "3")]);
         let known = outcomes.len();
         judged(&mut test, name, &mut outcomes)?;
         // pytest ends without success if a test fails.

@@ -103,11 +103,17 @@ impl Block {
 }
 
 impl Worker<'_> {
-    /// Runs warps in turn until the block ends (`true`) or has had its turns.
+    /// Runs warps in turn until the block ends (`true`) or has had its turns. The blocks of a cooperative launch wait for each other, and one
+    /// that waits uses up its turns: each has only one.
     pub fn run_block(&mut self, block: &mut Block) -> Result<bool, Box<Failure>> {
         let grid = self.grid;
         let count = block.warps.len();
-        for turn in 0..BLOCK_TURNS {
+        let turns = if grid.launch.cooperative {
+            1
+        } else {
+            BLOCK_TURNS
+        };
+        for turn in 0..turns {
             let (mut ran, mut done) = (false, true);
             let first = if grid.launch.seed == 0 {
                 0

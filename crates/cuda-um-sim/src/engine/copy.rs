@@ -28,6 +28,8 @@ pub(crate) enum Direction {
     DeviceToHost,
     DeviceToDevice,
     Default,
+    /// Between devices that need no access to each other.
+    Peer,
 }
 
 impl Direction {
@@ -48,7 +50,7 @@ impl Direction {
             Direction::HostToHost => Some((false, false)),
             Direction::HostToDevice => Some((false, true)),
             Direction::DeviceToHost => Some((true, false)),
-            Direction::DeviceToDevice => Some((true, true)),
+            Direction::DeviceToDevice | Direction::Peer => Some((true, true)),
             Direction::Default => None,
         }
     }
@@ -165,6 +167,30 @@ impl State {
             direction,
             staged: None,
         })
+    }
+
+    /// One of two devices needs access to both ends of a copy if one of them is memory of a pool, unless the copy is one between peers.
+    pub(crate) fn check_reach(&self, copy: &Copy) -> Result<(), Code> {
+        let (Memory::Device(from), Memory::Device(to)) = (copy.from.memory, copy.to.memory) else {
+            return Ok(());
+        };
+        let of_pool = |end: &Span| {
+            self.memory
+                .holding(end.address)
+                .is_some_and(|allocation| allocation.pool.is_some())
+        };
+        let denied = |device, owner, end: &Span| {
+            self.check_device_access(device, owner, end.address)
+                .is_err()
+        };
+        let unreachable = denied(from, to, &copy.to) && denied(to, from, &copy.from);
+        match unreachable
+            && copy.direction != Direction::Peer
+            && (of_pool(&copy.from) || of_pool(&copy.to))
+        {
+            true => Err(Code::INVALID_VALUE),
+            false => Ok(()),
+        }
     }
 
     /// Checks an end against the direction: an end on a device must not be pageable memory, and one on the host must not be device memory.

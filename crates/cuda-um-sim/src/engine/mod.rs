@@ -62,7 +62,7 @@ pub(crate) use image::{FAT_BINARY, FAT_BINARY_HEADER, FAT_BINARY_WRAPPER, Linked
 pub(crate) use kernel_launch::{LaunchShape, Parameter};
 pub(crate) use machine::Machine;
 pub(crate) use managed::{AdviceChange, Attach, Attribute, AttributeValue, Processor};
-pub(crate) use memory::{Kind, Memory};
+pub(crate) use memory::{Kind, Memory, Registered};
 pub(crate) use module::{Function, Image as ModuleImage};
 pub(crate) use operation::HostWork;
 pub(crate) use pitched::{Pitched, Plane};

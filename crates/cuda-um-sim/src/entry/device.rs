@@ -35,7 +35,7 @@ fn entry_point(
 }
 
 entry_points! { Runtime;
-    fn cudaGetDeviceCount(core, count: Out<i32>) { count.put(core.state.lock().devices.len() as i32) }
+    fn cudaGetDeviceCount(core, count: Out<i32>) = cuDeviceGetCount = nvmlDeviceGetCount_v2 { count.put(core.state.lock().devices.len() as i32) }
 
     fn cudaGetDevice(core, device: Out<i32>) { device.put(ThreadState::with(core.id, |thread| thread.device) as i32) }
 
@@ -45,12 +45,12 @@ entry_points! { Runtime;
         Ok(())
     }
 
-    fn cudaDeviceGetAttribute(core, value: Out<i32>, attribute: i32, device: i32) {
+    fn cudaDeviceGetAttribute(core, value: Out<i32>, attribute: i32, device: i32) = cuDeviceGetAttribute {
         let ordinal = core.state.lock().devices.ordinal(device)?;
         value.put(core.machine.attribute(attribute, ordinal)?)
     }
 
-    fn cudaDeviceGetPCIBusId(core, text: Out<u8>, len: i32, device: i32) {
+    fn cudaDeviceGetPCIBusId(core, text: Out<u8>, len: i32, device: i32) = cuDeviceGetPCIBusId {
         let ordinal = core.state.lock().devices.ordinal(device)?;
         let id = pci_bus_id(ordinal) + "\0";
         if usize::try_from(len).map_or(true, |len| len < id.len()) {
@@ -59,8 +59,7 @@ entry_points! { Runtime;
         id.bytes().enumerate().try_for_each(|(index, byte)| text.put_at(index, byte))
     }
 
-    fn cudaDeviceGetStreamPriorityRange(core, least: Out<i32>, greatest: Out<i32>) {
-        let _ = core;
+    fn cudaDeviceGetStreamPriorityRange(core, least: Out<i32>, greatest: Out<i32>) = cuCtxGetStreamPriorityRange {
         // Either may be null: the caller wants the other.
         if !least.is_null() {
             least.put(0)?;
@@ -68,63 +67,45 @@ entry_points! { Runtime;
         if greatest.is_null() { Ok(()) } else { greatest.put(-5) }
     }
 
-    fn cudaDeviceSynchronize(core) {
+    fn cudaDeviceSynchronize(core) = cuCtxSynchronize {
         let device = ThreadState::with(core.id, |thread| thread.device);
         core.state.lock().graphs.use_device(device)?;
         core.wait_device(Some(device))
     }
 
-    fn cudaDeviceGetLimit(core, value: Out<usize>, limit: u32) {
-        let _ = core;
-        value.put(limit_default(limit)?)
-    }
+    fn cudaDeviceGetLimit(core, value: Out<usize>, limit: u32) { value.put(limit_default(limit)?) }
 
     fn cudaDeviceSetLimit(core, limit: u32, value: usize) {
-        let _ = (core, value);
         limit_default(limit).map(drop)
     }
 
     // How the host waits, and how caches are divided, has no effect here.
     fn cudaSetDeviceFlags(core, flags: u32) {
-        let _ = core;
         if flags & !0xff == 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
     // `cudaDeviceMapHost` is always set.
-    fn cudaGetDeviceFlags(core, flags: Out<u32>) {
-        let _ = core;
-        flags.put(8)
-    }
+    fn cudaGetDeviceFlags(core, flags: Out<u32>) { flags.put(8) }
 
     fn cudaDeviceSetCacheConfig(core, config: u32) {
-        let _ = core;
         if config < 4 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
-    fn cudaCtxResetPersistingL2Cache(core) {
-        let _ = core;
-        Ok(())
-    }
+    fn cudaCtxResetPersistingL2Cache(core) { Ok(()) }
 
-    fn cudaProfilerStart(core) {
-        let _ = core;
-        Ok(())
-    }
+    fn cudaProfilerStart(core) { Ok(()) }
 
-    fn cudaProfilerStop(core) {
-        let _ = core;
-        Ok(())
-    }
+    fn cudaProfilerStop(core) { Ok(()) }
 
     fn cudaDeviceReset(core) { core.reset_device(ThreadState::with(core.id, |thread| thread.device)) }
 
-    fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) {
+    fn cudaDeviceCanAccessPeer(core, can: Out<i32>, device: i32, peer: i32) = cuDeviceCanAccessPeer {
         let state = core.state.lock();
         let (device, peer) = (state.devices.ordinal(device)?, state.devices.ordinal(peer)?);
         can.put(i32::from(state.devices.can_access(device, peer)))
     }
 
-    fn cudaDeviceGetP2PAttribute(core, value: Out<i32>, attribute: u32, from: i32, to: i32) {
+    fn cudaDeviceGetP2PAttribute(core, value: Out<i32>, attribute: u32, from: i32, to: i32) = cuDeviceGetP2PAttribute {
         let state = core.state.lock();
         let (from, to) = (state.devices.ordinal(from)?, state.devices.ordinal(to)?);
         if from == to {
@@ -159,7 +140,7 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaMemGetInfo(core, free: Out<usize>, total: Out<usize>) {
+    fn cudaMemGetInfo(core, free: Out<usize>, total: Out<usize>) = cuMemGetInfo_v2 {
         with_state(core, |state, device| {
             state.forget_unmapped();
             let device = &state.devices[device];
@@ -169,17 +150,14 @@ entry_points! { Runtime;
     }
 
     fn cudaGetDriverEntryPoint(core, name: Text, function: Out<usize>, flags: u64) {
-        let _ = flags;
         entry_point(core, &name, function, None)
     }
 
-    fn cudaGetDriverEntryPoint_12 as "cudaGetDriverEntryPoint" (core, name: Text, function: Out<usize>, flags: u64, status: Out<u32>) {
-        let _ = flags;
+    fn cudaGetDriverEntryPoint_12(core, name: Text, function: Out<usize>, flags: u64, status: Out<u32>) as "cudaGetDriverEntryPoint" {
         entry_point(core, &name, function, Some(status))
     }
 
     fn cudaGetDriverEntryPointByVersion(core, name: Text, function: Out<usize>, version: u32, flags: u64, status: Out<u32>) {
-        let _ = (flags, version);
         entry_point(core, &name, function, Some(status))
     }
 }

@@ -129,12 +129,12 @@ entry_points! { Driver;
         load(core, module, &image)
     }
 
-    fn cuModuleUnload(core, module: usize) {
+    fn cuModuleUnload(core, module: usize) = cuLibraryUnload {
         core.call_unsafe()?;
         core.state.lock().unload_module(module)
     }
 
-    fn cuModuleGetFunction(core, function: Out<usize>, module: usize, name: Text) {
+    fn cuModuleGetFunction(core, function: Out<usize>, module: usize, name: Text) = cuLibraryGetKernel {
         let name = name.get()?.to_str().map_err(|_| Code::SYMBOL_NOT_FOUND)?;
         function.put(core.state.lock().modules.look_up(module, name)?)
     }
@@ -157,7 +157,7 @@ entry_points! { Driver;
         })
     }
 
-    fn cuFuncGetParamInfo(core, function: usize, index: usize, offset: Out<usize>, size: Out<usize>) {
+    fn cuFuncGetParamInfo(core, function: usize, index: usize, offset: Out<usize>, size: Out<usize>) = cuKernelGetParamInfo {
         let state = core.state.lock();
         let parameters = state.modules.function(function)?.program.parameters();
         let parameter = parameters.get(index).ok_or(Code::INVALID_VALUE)?;
@@ -240,7 +240,7 @@ entry_points! { Driver;
         })
     }
 
-    fn cuModuleGetGlobal_v2(core, address: Out<usize>, bytes: Out<usize>, module: usize, name: Text) {
+    fn cuModuleGetGlobal_v2(core, address: Out<usize>, bytes: Out<usize>, module: usize, name: Text) = cuLibraryGetGlobal = cuLibraryGetManaged {
         let name = name.get()?.to_str().map_err(|_| Code::SYMBOL_NOT_FOUND)?;
         let (found, size) = core.state.lock().modules.variable(module, name)?;
         if !address.is_null() {
@@ -250,10 +250,10 @@ entry_points! { Driver;
     }
 
     // `cuLaunchKernel` for a caller that declares the arguments: `Table::declared_launch` of cuda-um-sys.
-    fn cuUmSimLaunchKernel as "cuLaunchKernel" (
+    fn cuUmSimLaunchKernel(
         core, function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32,
         shared_bytes: u32, stream: usize, parameters: Arguments, declared: Array<DeclaredArgument>,
-    ) {
+    ) as "cuLaunchKernel" {
         let shape = shape([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared_bytes);
         launch(core, function, shape, stream, |function| {
             let sizes = function.parameter_sizes();

@@ -70,11 +70,8 @@ fn pop(core: &Core) -> Result<usize, Code> {
 
 entry_points! { Inquiry;
     fn cuInit(core, flags: u32) {
-        let _ = core;
         if flags == 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-
-    fn cuDriverGetVersion(core, version: Out<i32>) { version.put(core.machine.cuda.number()) }
 
     fn cuDeviceTotalMem_v2(core, bytes: Out<usize>, device: i32) {
         let state = core.state.lock();
@@ -82,11 +79,7 @@ entry_points! { Inquiry;
         bytes.put(state.devices[device].total_bytes as usize)
     }
 
-    fn cuDeviceGetUuid(core, uuid: Out<[u8; 16]>, device: i32) {
-        uuid.put(self::uuid(core.state.lock().devices.ordinal(device)?))
-    }
-
-    fn cuDeviceGetUuid_v2(core, uuid: Out<[u8; 16]>, device: i32) { bodies::cuDeviceGetUuid(core, uuid, device) }
+    fn cuDeviceGetUuid(core, uuid: Out<[u8; 16]>, device: i32) = cuDeviceGetUuid_v2 { uuid.put(self::uuid(core.state.lock().devices.ordinal(device)?)) }
 
     fn cuDevicePrimaryCtxRetain(core, context: Out<usize>, device: i32) {
         let mut state = core.state.lock();
@@ -125,7 +118,6 @@ entry_points! { Inquiry;
 
     // The parameters concern partitions of the device, which are not simulated.
     fn cuCtxCreate_v3(core, context: Out<usize>, params: usize, count: i32, flags: u32, device: i32) {
-        let _ = params;
         if count == 0 { create(core, context, flags, device) } else { Err(Code::NOT_SUPPORTED) }
     }
 
@@ -195,7 +187,6 @@ entry_points! { Inquiry;
 
     // No kernel of the simulator is near a limit.
     fn cuCtxSetLimit(core, limit: u32, value: usize) {
-        let _ = value;
         current_device(core)?;
         limit_default(limit).map(drop)
     }
@@ -217,26 +208,16 @@ entry_points! { Inquiry;
     }
 
     fn cuCtxSetCacheConfig(core, config: u32) {
-        let _ = core;
         if config < 4 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
-    fn cuCtxGetCacheConfig(core, config: Out<u32>) {
-        let _ = core;
-        config.put(0)
-    }
+    fn cuCtxGetCacheConfig(core, config: Out<u32>) { config.put(0) }
 
     fn cuStreamGetCtx(core, stream: usize, context: Out<usize>) {
         with_any_stream(core, stream, |_, stream| context.put(primary_context(stream.device)))
     }
 
-    fn cuProfilerStart(core) {
-        let _ = core;
-        Ok(())
-    }
-
-    fn cuProfilerStop(core) {
-        let _ = core;
-        Ok(())
-    }
+    fn cuProfilerStart(core) = cuProfilerStop { Ok(()) }
+    // Of NVML.
+    fn nvmlInit_v2(core) = nvmlShutdown { Ok(()) }
 }

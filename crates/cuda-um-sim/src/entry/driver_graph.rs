@@ -19,7 +19,7 @@ node_functions! { Driver Driver;
         cuGraphExecKernelNodeSetParams KERNEL cuGraphExecHostNodeSetParams HOST
     }
 
-    fn cuGraphExecKernelNodeSetParams_v2 as "cuGraphExecKernelNodeSetParams" (core, exec: usize, node: usize, params: Out<u8>) {
+    fn cuGraphExecKernelNodeSetParams_v2(core, exec: usize, node: usize, params: Out<u8>) as "cuGraphExecKernelNodeSetParams" {
         set_exec(core, exec, node, read(core, KERNEL, params, Api::Driver)?)
     }
 
@@ -50,7 +50,6 @@ node_functions! { Driver Driver;
     fn cuGraphAddNode_v2(
         core, node: Out<usize>, graph: usize, after: Array<usize>, data: Out<u64>, count: usize, params: Out<u8>,
     ) {
-        let _ = data;
         add_any(core, node, (graph, after, count), params, Api::Driver)
     }
 

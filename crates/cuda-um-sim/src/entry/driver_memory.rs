@@ -32,10 +32,6 @@ entry_points! { Driver;
         memory::bodies::cudaMallocManaged(core, pointer, bytes, flags)
     }
 
-    fn cuMemAllocHost_v2(core, pointer: Out<usize>, bytes: usize) {
-        memory::bodies::cudaHostAlloc(core, pointer, bytes, 0)
-    }
-
     fn cuMemHostAlloc(core, pointer: Out<usize>, bytes: usize, flags: u32) {
         not_empty(bytes)?;
         memory::bodies::cudaHostAlloc(core, pointer, bytes, flags)

@@ -45,7 +45,7 @@ fn attribute(state: &State, attribute: u32, pointer: usize) -> Result<Value, Cod
     let allocation = state.memory.holding(pointer);
     let kind = allocation.map(|allocation| allocation.kind);
     let pool = allocation.and_then(|allocation| allocation.pool);
-    let device = allocation.map_or(0, |allocation| allocation.device);
+    let device = state.memory.owner(pointer);
     let (is_managed, is_device) = (
         kind == Some(Kind::Managed),
         matches!(kind, Some(Kind::Device(_))),

@@ -1,27 +1,11 @@
-//! The functions of the simulated driver, by name.
+//! The functions of the simulated driver and of NVML, by name.
 
 use std::ffi::c_void;
 
-use super::guard::{Entry, find};
-use super::{
-    driver, driver_context, driver_error, driver_graph, driver_memory, driver_pointer, driver_twin,
-    has_edges, library, linker,
-};
+use super::guard::find;
+use super::{FILES, first_version, has_edges};
 use crate::engine::Machine;
 use crate::preset::CudaVersion;
-
-/// The functions of the driver library, apart from the one that looks them up.
-pub(super) const DRIVER: &[&[Entry]] = &[
-    driver::ENTRIES,
-    driver_error::ENTRIES,
-    driver_context::ENTRIES,
-    driver_memory::ENTRIES,
-    driver_pointer::ENTRIES,
-    library::ENTRIES,
-    linker::ENTRIES,
-    driver_graph::ENTRIES,
-    driver_twin::ENTRIES,
-];
 
 /// A function of the simulated driver; null if that version does not have it.
 pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *const c_void {
@@ -30,25 +14,21 @@ pub(super) fn driver_symbol(slot: usize, machine: &Machine, name: &str) -> *cons
         "cuFuncGetParamInfo" => machine.cuda >= CudaVersion::V12_9,
         "cuStreamWriteValue32" => machine.stream_writes && machine.cuda >= CudaVersion::V12_2,
         "cuMemPrefetchAsync_v2" | "cuMemAdvise_v2" => machine.cuda >= CudaVersion::V12_2,
-        "cuEventElapsedTime_v2"
-        | "cuStreamGetDevice"
-        | "cuStreamGetCaptureInfo_v3"
-        | "cuCtxCreate_v4" => machine.cuda >= CudaVersion::V12_9,
-        "cuMemPrefetchBatchAsync"
-        | "cuMemDiscardBatchAsync"
-        | "cuMemDiscardAndPrefetchBatchAsync"
-        | "cuMemGetDefaultMemPool"
-        | "cuMemGetMemPool"
-        | "cuMemSetMemPool" => machine.cuda >= CudaVersion::V13_0,
+        "cuEventElapsedTime_v2" | "cuStreamGetCaptureInfo_v3" | "cuCtxCreate_v4" => {
+            machine.cuda >= CudaVersion::V12_9
+        }
         name if name.starts_with("cuLibrary") || name.starts_with("cuKernel") => {
             machine.cuda >= CudaVersion::V12_2
         }
-        _ => true,
+        name => {
+            let twin = name.strip_prefix("cu").unwrap_or(name);
+            !name.starts_with("cuda") && machine.cuda >= first_version(twin)
+        }
     };
     if !is_there {
         return std::ptr::null();
     }
-    find(DRIVER, slot, name).unwrap_or(std::ptr::null())
+    find(FILES, slot, name).unwrap_or(std::ptr::null())
 }
 
 /// The function that the headers of this version mean by a name; null if there is none.

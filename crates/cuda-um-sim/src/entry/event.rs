@@ -11,7 +11,7 @@ const DISABLE_TIMING: u32 = 2;
 const FLAGS: u32 = 3;
 
 entry_points! { Runtime;
-    fn cudaEventCreateWithFlags(core, event: Out<usize>, flags: u32) {
+    fn cudaEventCreateWithFlags(core, event: Out<usize>, flags: u32) = cuEventCreate {
         with_state(core, |state, device| {
             if event.is_null() || flags & !FLAGS != 0 {
                 return Err(Code::INVALID_VALUE);
@@ -22,15 +22,15 @@ entry_points! { Runtime;
 
     fn cudaEventCreate(core, event: Out<usize>) { bodies::cudaEventCreateWithFlags(core, event, 0) }
 
-    fn cudaEventDestroy(core, event: usize) {
+    fn cudaEventDestroy(core, event: usize) = cuEventDestroy_v2 {
         core.state.lock().events.destroy(event)
     }
 
-    fn cudaEventRecord(core, event: usize, stream: usize) {
+    fn cudaEventRecord(core, event: usize, stream: usize) = cuEventRecord {
         bodies::cudaEventRecordWithFlags(core, event, stream, 0)
     }
 
-    fn cudaEventRecordWithFlags(core, event: usize, stream: usize, flags: u32) {
+    fn cudaEventRecordWithFlags(core, event: usize, stream: usize, flags: u32) = cuEventRecordWithFlags {
         with_work_stream(core, stream, |state, stream| {
             if flags > EXTERNAL {
                 return Err(Code::INVALID_VALUE);
@@ -39,7 +39,7 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaEventQuery(core, event: usize) {
+    fn cudaEventQuery(core, event: usize) = cuEventQuery {
         core.state.lock().use_event(event)?;
         core.call_unsafe()?;
         let recorded = with_state(core, |state, _| {
@@ -50,14 +50,14 @@ entry_points! { Runtime;
         if recorded.get().is_none() { Err(Code::NOT_READY) } else { core.observe(&[recorded]) }
     }
 
-    fn cudaEventSynchronize(core, event: usize) {
+    fn cudaEventSynchronize(core, event: usize) = cuEventSynchronize {
         core.state.lock().use_event(event)?;
         core.call_unsafe()?;
         let recorded = core.state.lock().events.get(event)?.recorded.clone();
         core.wait(recorded.as_slice())
     }
 
-    fn cudaEventElapsedTime(core, milliseconds: Out<f32>, start: usize, end: usize) {
+    fn cudaEventElapsedTime(core, milliseconds: Out<f32>, start: usize, end: usize) = cuEventElapsedTime = cuEventElapsedTime_v2 {
         let (time, backwards) = core.state.lock().events.elapsed(start, end)?;
         let time = time.as_secs_f32() * 1e3;
         milliseconds.put(if backwards { -time } else { time })

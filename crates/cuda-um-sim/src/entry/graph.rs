@@ -45,21 +45,21 @@ fn update(core: &Arc<Core>, exec: usize, graph: usize) -> (Result<(), Code>, Upd
 }
 
 entry_points! { Runtime;
-    fn cudaStreamBeginCapture(core, stream: usize, mode: u32) {
+    fn cudaStreamBeginCapture(core, stream: usize, mode: u32) = cuStreamBeginCapture_v2 {
         let mode = CaptureMode::from_raw(mode)?;
         with_any_stream(core, stream, |state, stream| state.graphs.begin(stream, mode))
     }
 
-    fn cudaStreamEndCapture(core, stream: usize, graph: Out<usize>) {
+    fn cudaStreamEndCapture(core, stream: usize, graph: Out<usize>) = cuStreamEndCapture {
         put(graph, 0)?;
         put(graph, with_any_stream(core, stream, |state, stream| state.end_capture(stream))?)
     }
 
-    fn cudaStreamIsCapturing(core, stream: usize, status: Out<u32>) { status.put(info(core, stream)?.status) }
+    fn cudaStreamIsCapturing(core, stream: usize, status: Out<u32>) = cuStreamIsCapturing { status.put(info(core, stream)?.status) }
 
     fn cudaStreamGetCaptureInfo_v2(
         core, stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, count: Out<usize>,
-    ) {
+    ) = cuStreamGetCaptureInfo_v2 {
         let info = info(core, stream)?;
         status.put(info.status)?;
         put(id, info.id)?;
@@ -70,33 +70,32 @@ entry_points! { Runtime;
 
     fn cudaStreamGetCaptureInfo_v3(
         core, stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>,
-    ) {
+    ) = cuStreamGetCaptureInfo_v3 {
         put(edges, info(core, stream)?.edges)?;
         bodies::cudaStreamGetCaptureInfo_v2(core, stream, status, id, graph, nodes, count)
     }
 
-    fn cudaStreamGetCaptureInfo_13 as "cudaStreamGetCaptureInfo" (
+    fn cudaStreamGetCaptureInfo_13(
         core, stream: usize, status: Out<u32>, id: Out<u64>, graph: Out<usize>, nodes: Out<usize>, edges: Out<usize>, count: Out<usize>,
-    ) {
+    ) as "cudaStreamGetCaptureInfo" {
         bodies::cudaStreamGetCaptureInfo_v3(core, stream, status, id, graph, nodes, edges, count)
     }
 
-    fn cudaThreadExchangeStreamCaptureMode(core, mode: Out<u32>) {
+    fn cudaThreadExchangeStreamCaptureMode(core, mode: Out<u32>) = cuThreadExchangeStreamCaptureMode {
         let new = CaptureMode::from_raw(mode.get()?)?;
         let old = ThreadState::with(core.id, |thread| std::mem::replace(&mut thread.capture_mode, new));
         mode.put(old as u32)
     }
 
-    fn cudaStreamUpdateCaptureDependencies(core, stream: usize, nodes: Array<usize>, count: usize, flags: u32) {
+    fn cudaStreamUpdateCaptureDependencies(core, stream: usize, nodes: Array<usize>, count: usize, flags: u32) = cuStreamUpdateCaptureDependencies {
         bodies::cudaStreamUpdateCaptureDependencies_v2(core, stream, nodes, Array::at(0), count, flags)
     }
 
-    fn cudaStreamUpdateCaptureDependencies_v2 as "cudaStreamUpdateCaptureDependencies" (
+    fn cudaStreamUpdateCaptureDependencies_v2(
         core, stream: usize, nodes: Array<usize>, edges: Array<u8>, count: usize, flags: u32,
-    ) {
+    ) as "cudaStreamUpdateCaptureDependencies" = cuStreamUpdateCaptureDependencies_v2 {
         /// `cudaStreamSetCaptureDependencies`: to add some is not simulated.
         const SET: u32 = 1;
-        let _ = edges;
         if flags != SET {
             return Err(Code::NOT_SUPPORTED);
         }
@@ -106,7 +105,7 @@ entry_points! { Runtime;
 
     fn cudaStreamBeginCaptureToGraph(
         core, stream: usize, graph: usize, _after: Array<usize>, _edges: Array<u8>, count: usize, mode: u32,
-    ) {
+    ) = cuStreamBeginCaptureToGraph {
         let mode = CaptureMode::from_raw(mode)?;
         if count != 0 {
             return Err(Code::NOT_SUPPORTED);
@@ -114,9 +113,9 @@ entry_points! { Runtime;
         with_any_stream(core, stream, |state, stream| state.graphs.begin_to(stream, graph, mode))
     }
 
-    fn cudaGraphDestroy(core, graph: usize) { core.state.lock().destroy_graph(graph) }
+    fn cudaGraphDestroy(core, graph: usize) = cuGraphDestroy { core.state.lock().destroy_graph(graph) }
 
-    fn cudaGraphInstantiateWithFlags(core, exec: Out<usize>, graph: usize, flags: u64) {
+    fn cudaGraphInstantiateWithFlags(core, exec: Out<usize>, graph: usize, flags: u64) = cuGraphInstantiateWithFlags {
         if exec.is_null() {
             return Err(Code::INVALID_VALUE);
         }
@@ -128,7 +127,7 @@ entry_points! { Runtime;
         bodies::cudaGraphInstantiateWithFlags(core, exec, graph, flags)
     }
 
-    fn cudaGraphLaunch(core, exec: usize, stream: usize) {
+    fn cudaGraphLaunch(core, exec: usize, stream: usize) = cuGraphLaunch {
         with_work_stream(core, stream, |state, stream| {
             // A graph as a node of another graph is not simulated.
             state.graphs.use_uncaptured(stream)?;
@@ -137,12 +136,12 @@ entry_points! { Runtime;
     }
 
     // Nothing has to be moved to the device.
-    fn cudaGraphUpload(core, exec: usize, stream: usize) {
+    fn cudaGraphUpload(core, exec: usize, stream: usize) = cuGraphUpload {
         with_any_stream(core, stream, |state, _| state.exec_flags(exec).map(drop))
     }
 
     // Flags, a stream for the upload, and answers: the node that failed, and the result.
-    fn cudaGraphInstantiateWithParams(core, exec: Out<usize>, graph: usize, params: Out<[u64; 4]>) {
+    fn cudaGraphInstantiateWithParams(core, exec: Out<usize>, graph: usize, params: Out<[u64; 4]>) = cuGraphInstantiateWithParams {
         /// `cudaGraphInstantiateError`.
         const FAILED: u64 = 1;
         let [flags, upload, ..] = params.get()?;
@@ -151,9 +150,9 @@ entry_points! { Runtime;
         made
     }
 
-    fn cudaGraphExecGetFlags(core, exec: usize, flags: Out<u64>) { flags.put(core.state.lock().exec_flags(exec)?) }
+    fn cudaGraphExecGetFlags(core, exec: usize, flags: Out<u64>) = cuGraphExecGetFlags { flags.put(core.state.lock().exec_flags(exec)?) }
 
-    fn cudaGraphExecDestroy(core, exec: usize) { core.state.lock().destroy_exec(exec) }
+    fn cudaGraphExecDestroy(core, exec: usize) = cuGraphExecDestroy { core.state.lock().destroy_exec(exec) }
 
     fn cudaGraphExecUpdate(core, exec: usize, graph: usize, node: Out<usize>, result: Out<u32>) {
         let (outcome, failure) = update(core, exec, graph);
@@ -162,7 +161,7 @@ entry_points! { Runtime;
         outcome
     }
 
-    fn cudaGraphExecUpdate_12 as "cudaGraphExecUpdate" (core, exec: usize, graph: usize, info: Out<cudaGraphExecUpdateResultInfo>) {
+    fn cudaGraphExecUpdate_12(core, exec: usize, graph: usize, info: Out<cudaGraphExecUpdateResultInfo>) as "cudaGraphExecUpdate" = cuGraphExecUpdate_v2 {
         let (outcome, failure) = update(core, exec, graph);
         info.put(cudaGraphExecUpdateResultInfo {
             result: cuda_um_sys::cudaGraphExecUpdateResult(failure.result),
@@ -173,7 +172,7 @@ entry_points! { Runtime;
     }
 
     // Memory that graphs allocate is used until a trim after its end, and nothing beyond it is reserved.
-    fn cudaDeviceGetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
+    fn cudaDeviceGetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) = cuDeviceGetGraphMemAttribute {
         let state = core.state.lock();
         let device = state.devices.ordinal(device)?;
         if attribute > 3 {
@@ -182,7 +181,7 @@ entry_points! { Runtime;
         value.put(state.graphs.memory_bytes(device, attribute % 2 == 1) as u64)
     }
 
-    fn cudaDeviceSetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) {
+    fn cudaDeviceSetGraphMemAttribute(core, device: i32, attribute: u32, value: Out<u64>) = cuDeviceSetGraphMemAttribute {
         let mut state = core.state.lock();
         let device = state.devices.ordinal(device)?;
         // Only the most bytes so far can be set, to 0.
@@ -193,7 +192,7 @@ entry_points! { Runtime;
         Ok(())
     }
 
-    fn cudaDeviceGraphMemTrim(core, device: i32) {
+    fn cudaDeviceGraphMemTrim(core, device: i32) = cuDeviceGraphMemTrim {
         let mut state = core.state.lock();
         let device = state.devices.ordinal(device)?;
         state.graphs.trim_memory(device);

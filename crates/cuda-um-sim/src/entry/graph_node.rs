@@ -174,7 +174,7 @@ node_functions! { Runtime Runtime;
         cudaGraphExecHostNodeSetParams HOST
     }
 
-    fn cudaGraphCreate(core, graph: Out<usize>, flags: u32) {
+    fn cudaGraphCreate(core, graph: Out<usize>, flags: u32) = cuGraphCreate {
         if flags == 0 { graph.put(core.state.lock().graphs.create()) } else { Err(Code::INVALID_VALUE) }
     }
 
@@ -192,54 +192,53 @@ node_functions! { Runtime Runtime;
         set_exec(core, exec, node, row(to, from, bytes, direction)?)
     }
 
-    fn cudaGraphAddEmptyNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize) {
+    fn cudaGraphAddEmptyNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize) = cuGraphAddEmptyNode {
         add(core, node, (graph, after, count), NodeParams::Empty)
     }
 
-    fn cudaGraphAddChildGraphNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, child: usize) {
+    fn cudaGraphAddChildGraphNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, child: usize) = cuGraphAddChildGraphNode {
         add(core, node, (graph, after, count), NodeParams::Child(child))
     }
 
-    fn cudaGraphAddEventRecordNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize) {
+    fn cudaGraphAddEventRecordNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize) = cuGraphAddEventRecordNode {
         add(core, node, (graph, after, count), NodeParams::Record(event))
     }
 
-    fn cudaGraphAddEventWaitNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize) {
+    fn cudaGraphAddEventWaitNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, event: usize) = cuGraphAddEventWaitNode {
         add(core, node, (graph, after, count), NodeParams::Wait(event))
     }
 
-    fn cudaGraphAddMemFreeNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, pointer: usize) {
+    fn cudaGraphAddMemFreeNode(core, node: Out<usize>, graph: usize, after: Array<usize>, count: usize, pointer: usize) = cuGraphAddMemFreeNode {
         add(core, node, (graph, after, count), NodeParams::Free(pointer))
     }
 
-    fn cudaGraphChildGraphNodeGetGraph(core, node: usize, graph: Out<usize>) { graph.put(word(core, node, 4)?) }
+    fn cudaGraphChildGraphNodeGetGraph(core, node: usize, graph: Out<usize>) = cuGraphChildGraphNodeGetGraph { graph.put(word(core, node, 4)?) }
 
-    fn cudaGraphEventWaitNodeGetEvent(core, node: usize, event: Out<usize>) { event.put(word(core, node, 6)?) }
+    fn cudaGraphEventWaitNodeGetEvent(core, node: usize, event: Out<usize>) = cuGraphEventWaitNodeGetEvent { event.put(word(core, node, 6)?) }
 
-    fn cudaGraphEventRecordNodeGetEvent(core, node: usize, event: Out<usize>) { event.put(word(core, node, 7)?) }
+    fn cudaGraphEventRecordNodeGetEvent(core, node: usize, event: Out<usize>) = cuGraphEventRecordNodeGetEvent { event.put(word(core, node, 7)?) }
 
-    fn cudaGraphMemFreeNodeGetParams(core, node: usize, pointer: Out<usize>) { pointer.put(word(core, node, 11)?) }
+    fn cudaGraphMemFreeNodeGetParams(core, node: usize, pointer: Out<usize>) = cuGraphMemFreeNodeGetParams { pointer.put(word(core, node, 11)?) }
 
-    fn cudaGraphEventWaitNodeSetEvent(core, node: usize, event: usize) { set(core, node, NodeParams::Wait(event)) }
+    fn cudaGraphEventWaitNodeSetEvent(core, node: usize, event: usize) = cuGraphEventWaitNodeSetEvent { set(core, node, NodeParams::Wait(event)) }
 
-    fn cudaGraphEventRecordNodeSetEvent(core, node: usize, event: usize) { set(core, node, NodeParams::Record(event)) }
+    fn cudaGraphEventRecordNodeSetEvent(core, node: usize, event: usize) = cuGraphEventRecordNodeSetEvent { set(core, node, NodeParams::Record(event)) }
 
-    fn cudaGraphExecEventWaitNodeSetEvent(core, exec: usize, node: usize, event: usize) {
+    fn cudaGraphExecEventWaitNodeSetEvent(core, exec: usize, node: usize, event: usize) = cuGraphExecEventWaitNodeSetEvent {
         set_exec(core, exec, node, NodeParams::Wait(event))
     }
 
-    fn cudaGraphExecEventRecordNodeSetEvent(core, exec: usize, node: usize, event: usize) {
+    fn cudaGraphExecEventRecordNodeSetEvent(core, exec: usize, node: usize, event: usize) = cuGraphExecEventRecordNodeSetEvent {
         set_exec(core, exec, node, NodeParams::Record(event))
     }
 
-    fn cudaGraphExecChildGraphNodeSetParams(core, exec: usize, node: usize, child: usize) {
+    fn cudaGraphExecChildGraphNodeSetParams(core, exec: usize, node: usize, child: usize) = cuGraphExecChildGraphNodeSetParams {
         set_exec(core, exec, node, NodeParams::Child(child))
     }
 
-    fn cudaGraphAddNode_v2 as "cudaGraphAddNode" (
+    fn cudaGraphAddNode_v2(
         core, node: Out<usize>, graph: usize, after: Array<usize>, data: Out<u64>, count: usize, params: Out<u8>,
-    ) {
-        let _ = data;
+    ) as "cudaGraphAddNode" {
         add_any(core, node, (graph, after, count), params, Api::Runtime)
     }
 

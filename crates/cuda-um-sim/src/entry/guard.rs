@@ -31,6 +31,16 @@ pub(crate) enum Level {
     Inquiry,
 }
 
+impl Level {
+    /// The level of a function of the driver that has the same effect.
+    pub(crate) const fn of_driver(self) -> Level {
+        match self {
+            Level::Inquiry => self,
+            _ => Level::Driver,
+        }
+    }
+}
+
 /// The body of a call with its arguments, which runs at most once; not generic, so that the code around all calls is compiled once.
 type Body<'a> = &'a mut dyn FnMut(&Arc<Core>) -> Outcome;
 
@@ -183,56 +193,79 @@ pub(crate) fn with_stream<R>(
     })
 }
 
-/// Defines entry points: for each its body, a stub for each slot that passes the slot's number on, and a row of the table.
+/// Defines entry points: for each its body, a stub for each slot that passes the slot's number on, and a row of the table. Behind `=` are the
+/// functions of the driver with the same arguments and the same effect.
 macro_rules! entry_points {
     ($level:ident; $(
-        fn $name:ident $(as $exported:literal)? ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block
+        fn $name:ident $arguments:tt $(as $exported:literal)? $(= $twin:ident)* $body:block
     )*) => {
         #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
+        #[allow(unused_variables, reason = "some of CUDA's arguments have no effect here")]
         pub(super) mod bodies {
             use super::*;
-            $(pub(in crate::entry) fn $name(
-                $core: &std::sync::Arc<$crate::engine::Core> $(, $argument: $type)*
-            ) -> $crate::entry::guard::Outcome $body)*
+            $($crate::entry::guard::entry_body! { $name $arguments $body })*
         }
 
         #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
         mod calls {
             use super::*;
-            $(#[inline(never)]
-            pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {
-                let name = $crate::entry::guard::exported!(stringify!($name) $(, $exported)?);
-                let level = $crate::entry::guard::Level::$level;
-                let mut body = Some(|core: &_| bodies::$name(core $(, $argument)*));
-                $crate::entry::guard::enter(slot, name, level, &mut |core| {
-                    body.take().map_or(Err($crate::engine::Code::UNKNOWN), |body| body(core))
-                })
-            })*
+            use $crate::entry::guard::{Level, entry_call, exported};
+            $(
+                entry_call! { $name, exported!(stringify!($name) $(, $exported)?), Level::$level, $name $arguments }
+                $(entry_call! { $twin, stringify!($twin), Level::$level.of_driver(), $name $arguments })*
+            )*
         }
 
         mod stubs {
             use super::*;
-            $(unsafe extern "C" fn $name<const SLOT: usize>($($argument: $type),*) -> u32 {
-                calls::$name(SLOT $(, $argument)*)
-            })*
+            use $crate::entry::guard::{Entry, entry_stub, exported, of_all_slots};
+            $(
+                entry_stub! { $name $arguments }
+                $(entry_stub! { $twin $arguments })*
+            )*
 
-            pub(in crate::entry) const ENTRIES: &[$crate::entry::guard::Entry] = &[$(
-                $crate::entry::guard::Entry {
+            pub(in crate::entry) const ENTRIES: &[Entry] = &[$(
+                Entry {
                     name: stringify!($name),
-                    call: Some($crate::entry::guard::exported!(stringify!($name) $(, $exported)?)),
-                    of_slot: $crate::entry::guard::of_all_slots!($name),
-                }
-            ),*];
+                    call: Some(exported!(stringify!($name) $(, $exported)?)),
+                    of_slot: of_all_slots!($name),
+                },
+                $(Entry {
+                    name: stringify!($twin),
+                    call: Some(stringify!($twin)),
+                    of_slot: of_all_slots!($twin),
+                },)*
+            )*];
         }
         pub(super) use stubs::ENTRIES;
     };
 }
 
-/// Defines functions of the driver that do the same as functions of the runtime with the same arguments: see [`entry_points`].
-macro_rules! driver_twins {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $file:ident::$twin:ident;)*) => {
-        $crate::entry::guard::entry_points! { Driver;
-            $(fn $name(core $(, $argument: $type)*) { $crate::entry::$file::bodies::$twin(core $(, $argument)*) })*
+macro_rules! entry_body {
+    ($name:ident ($core:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block) => {
+        pub(in crate::entry) fn $name(
+            $core: &std::sync::Arc<$crate::engine::Core> $(, $argument: $type)*
+        ) -> $crate::entry::guard::Outcome $body
+    };
+}
+
+/// A call of the body `$of` under a name.
+macro_rules! entry_call {
+    ($name:ident, $call:expr, $level:expr, $of:ident ($core:ident $(, $argument:ident: $type:ty)* $(,)?)) => {
+        #[inline(never)]
+        pub(super) fn $name(slot: usize $(, $argument: $type)*) -> u32 {
+            let mut body = Some(|core: &_| bodies::$of(core $(, $argument)*));
+            $crate::entry::guard::enter(slot, $call, $level, &mut |core| {
+                body.take().map_or(Err($crate::engine::Code::UNKNOWN), |body| body(core))
+            })
+        }
+    };
+}
+
+macro_rules! entry_stub {
+    ($name:ident ($core:ident $(, $argument:ident: $type:ty)* $(,)?)) => {
+        unsafe extern "C" fn $name<const SLOT: usize>($($argument: $type),*) -> u32 {
+            calls::$name(SLOT $(, $argument)*)
         }
     };
 }
@@ -284,4 +317,4 @@ pub(super) fn find(files: &[&'static [Entry]], slot: usize, name: &str) -> Optio
         .map(|entry| entry.of_slot[slot])
 }
 
-pub(crate) use {driver_twins, entry_points, exported, of_all_slots};
+pub(crate) use {entry_body, entry_call, entry_points, entry_stub, exported, of_all_slots};

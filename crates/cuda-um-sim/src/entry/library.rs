@@ -11,7 +11,6 @@ entry_points! { Driver;
         core, library: Out<usize>, image: Image, options: JitOptions, values: Out<usize>, count: u32,
         library_options: usize, library_values: usize, library_count: u32,
     ) {
-        let _ = (library_options, library_values, library_count);
         driver::cuModuleLoadDataEx(core, library, image, count, options, values)
     }
 
@@ -19,25 +18,12 @@ entry_points! { Driver;
         core, library: Out<usize>, path: Text, options: JitOptions, values: Out<usize>, count: u32,
         library_options: usize, library_values: usize, library_count: u32,
     ) {
-        let _ = (options, values, count, library_options, library_values, library_count);
         driver::cuModuleLoad(core, library, path)
     }
-
-    fn cuLibraryUnload(core, library: usize) { driver::cuModuleUnload(core, library) }
-
-    fn cuLibraryGetKernel(core, kernel: Out<usize>, library: usize, name: Text) { driver::cuModuleGetFunction(core, kernel, library, name) }
 
     fn cuLibraryGetModule(core, module: Out<usize>, library: usize) {
         let known = core.state.lock().modules.has(library);
         if known { module.put(library) } else { Err(Code::INVALID_RESOURCE_HANDLE) }
-    }
-
-    fn cuLibraryGetGlobal(core, address: Out<usize>, bytes: Out<usize>, library: usize, name: Text) {
-        driver::cuModuleGetGlobal_v2(core, address, bytes, library, name)
-    }
-
-    fn cuLibraryGetManaged(core, address: Out<usize>, bytes: Out<usize>, library: usize, name: Text) {
-        driver::cuModuleGetGlobal_v2(core, address, bytes, library, name)
     }
 
     fn cuKernelGetFunction(core, function: Out<usize>, kernel: usize) {
@@ -45,9 +31,7 @@ entry_points! { Driver;
         function.put(kernel)
     }
 
-    fn cuKernelGetLibrary(core, library: Out<usize>, kernel: usize) { bodies::cuFuncGetModule(core, library, kernel) }
-
-    fn cuFuncGetModule(core, module: Out<usize>, function: usize) { module.put(core.state.lock().modules.function(function)?.module()) }
+    fn cuFuncGetModule(core, module: Out<usize>, function: usize) = cuKernelGetLibrary { module.put(core.state.lock().modules.function(function)?.module()) }
 
     fn cuKernelGetAttribute(core, value: Out<i32>, attribute: i32, kernel: usize, device: i32) {
         core.state.lock().devices.ordinal(device)?;
@@ -64,11 +48,5 @@ entry_points! { Driver;
         driver::cuFuncSetCacheConfig(core, kernel, config)
     }
 
-    fn cuKernelGetParamInfo(core, kernel: usize, index: usize, offset: Out<usize>, size: Out<usize>) {
-        driver::cuFuncGetParamInfo(core, kernel, index, offset, size)
-    }
-
-    fn cuKernelGetName(core, name: Out<usize>, kernel: usize) { bodies::cuFuncGetName(core, name, kernel) }
-
-    fn cuFuncGetName(core, name: Out<usize>, function: usize) { name.put(core.state.lock().modules.function(function)?.c_name()) }
+    fn cuFuncGetName(core, name: Out<usize>, function: usize) = cuKernelGetName { name.put(core.state.lock().modules.function(function)?.c_name()) }
 }

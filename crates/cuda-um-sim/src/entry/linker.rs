@@ -9,7 +9,6 @@ const PTX: u32 = 1;
 
 entry_points! { Driver;
     fn cuLinkCreate_v2(core, count: u32, options: JitOptions, values: Out<usize>, link: Out<usize>) {
-        let _ = (count, options, values);
         let mut state = core.state.lock();
         let handle = state.handles.fresh();
         state.links.insert(handle, Linked::default());
@@ -19,7 +18,6 @@ entry_points! { Driver;
     fn cuLinkAddData_v2(
         core, link: usize, kind: u32, data: Array<u8>, bytes: usize, name: Text, count: u32, options: JitOptions, values: Out<usize>,
     ) {
-        let _ = (name, count, options, values);
         let data = data.to_vec(bytes)?;
         let mut state = core.state.lock();
         let linked = state.links.get_mut(&link).ok_or(Code::INVALID_RESOURCE_HANDLE)?;
@@ -27,7 +25,6 @@ entry_points! { Driver;
     }
 
     fn cuLinkAddFile_v2(core, link: usize, kind: u32, path: Text, count: u32, options: JitOptions, values: Out<usize>) {
-        let _ = (count, options, values);
         let data = std::fs::read(path.path()?).map_err(|_| Code::FILE_NOT_FOUND)?;
         let mut state = core.state.lock();
         let linked = state.links.get_mut(&link).ok_or(Code::INVALID_RESOURCE_HANDLE)?;

@@ -209,52 +209,52 @@ fn location_numbers(place: Option<Place>) -> (u32, i32) {
 }
 
 entry_points! { Runtime;
-    fn cudaMemPrefetchAsync(core, pointer: usize, bytes: usize, device: i32, stream: usize) {
+    fn cudaMemPrefetchAsync(core, pointer: usize, bytes: usize, device: i32, stream: usize) = cuMemPrefetchAsync {
         with_stream(core, stream, |state, stream| {
             let to = old_place(state, device)?;
             state.prefetch(core, stream, pointer, bytes, to)
         })
     }
 
-    fn cudaMemPrefetchAsync_v2(core, pointer: usize, bytes: usize, location: cudaMemLocation, flags: u32, stream: usize) {
+    fn cudaMemPrefetchAsync_v2(core, pointer: usize, bytes: usize, location: cudaMemLocation, flags: u32, stream: usize) = cuMemPrefetchAsync_v2 {
         prefetch(core, pointer, bytes, location, flags, stream)
     }
 
-    fn cudaMemPrefetchAsync_13 as "cudaMemPrefetchAsync" (core, pointer: usize, bytes: usize, location: cudaMemLocation, flags: u32, stream: usize) {
+    fn cudaMemPrefetchAsync_13(core, pointer: usize, bytes: usize, location: cudaMemLocation, flags: u32, stream: usize) as "cudaMemPrefetchAsync" {
         prefetch(core, pointer, bytes, location, flags, stream)
     }
 
-    fn cudaMemAdvise(core, pointer: usize, bytes: usize, advice: u32, device: i32) {
+    fn cudaMemAdvise(core, pointer: usize, bytes: usize, advice: u32, device: i32) = cuMemAdvise {
         core.call_unsafe()?;
         let mut state = core.state.lock();
         let change = change(advice, || old_place(&state, device).map_err(|_| Code::INVALID_DEVICE))?;
         state.advise(pointer, bytes, change)
     }
 
-    fn cudaMemAdvise_v2(core, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) {
+    fn cudaMemAdvise_v2(core, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) = cuMemAdvise_v2 {
         advise(core, pointer, bytes, advice, location)
     }
 
-    fn cudaMemAdvise_13 as "cudaMemAdvise" (core, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) {
+    fn cudaMemAdvise_13(core, pointer: usize, bytes: usize, advice: u32, location: cudaMemLocation) as "cudaMemAdvise" {
         advise(core, pointer, bytes, advice, location)
     }
 
     fn cudaMemPrefetchBatchAsync(
         core, pointers: Array<usize>, sizes: Array<usize>, count: usize,
         places: Array<cudaMemLocation>, indices: Array<usize>, place_count: usize, flags: u64, stream: usize,
-    ) {
+    ) = cuMemPrefetchBatchAsync {
         let locations = Locations { places: &places, indices: &indices, count: place_count };
         batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, false, Some(locations), flags, stream)
     }
 
-    fn cudaMemDiscardBatchAsync(core, pointers: Array<usize>, sizes: Array<usize>, count: usize, flags: u64, stream: usize) {
+    fn cudaMemDiscardBatchAsync(core, pointers: Array<usize>, sizes: Array<usize>, count: usize, flags: u64, stream: usize) = cuMemDiscardBatchAsync {
         batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, true, None, flags, stream)
     }
 
     fn cudaMemDiscardAndPrefetchBatchAsync(
         core, pointers: Array<usize>, sizes: Array<usize>, count: usize,
         places: Array<cudaMemLocation>, indices: Array<usize>, place_count: usize, flags: u64, stream: usize,
-    ) {
+    ) = cuMemDiscardAndPrefetchBatchAsync {
         let locations = Locations { places: &places, indices: &indices, count: place_count };
         batch(core, &Ranges { pointers: &pointers, sizes: &sizes, count }, true, Some(locations), flags, stream)
     }
@@ -275,13 +275,13 @@ entry_points! { Runtime;
         Ok(())
     }
 
-    fn cudaMemRangeGetAttribute(core, data: Out<i32>, data_bytes: usize, which: i32, pointer: usize, bytes: usize) {
+    fn cudaMemRangeGetAttribute(core, data: Out<i32>, data_bytes: usize, which: i32, pointer: usize, bytes: usize) = cuMemRangeGetAttribute {
         attribute(core, data, data_bytes, which, pointer, bytes)
     }
 
     fn cudaMemRangeGetAttributes(
         core, data: Array<Out<i32>>, data_bytes: Array<usize>, attributes: Array<i32>, count: usize, pointer: usize, bytes: usize,
-    ) {
+    ) = cuMemRangeGetAttributes {
         if count == 0 {
             return Err(Code::INVALID_VALUE);
         }

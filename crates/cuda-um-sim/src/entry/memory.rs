@@ -2,7 +2,7 @@
 
 use super::guard::{entry_points, with_state, with_stream};
 use super::pointer::Out;
-use crate::engine::{Attach, Code, Kind, Memory};
+use crate::engine::{Attach, Code, Kind, Memory, Registered};
 use crate::preset::CudaVersion;
 
 /// `cudaMemAttachGlobal`, `cudaMemAttachHost`, `cudaMemAttachSingle`.
@@ -76,23 +76,24 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaMallocHost(core, pointer: Out<usize>, bytes: usize) { bodies::cudaHostAlloc(core, pointer, bytes, 0) }
+    fn cudaMallocHost(core, pointer: Out<usize>, bytes: usize) = cuMemAllocHost_v2 { bodies::cudaHostAlloc(core, pointer, bytes, 0) }
 
-    fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) {
+    fn cudaHostRegister(core, pointer: usize, bytes: usize, flags: u32) = cuMemHostRegister_v2 {
         core.call_unsafe()?;
-        let mut state = core.state.lock();
-        state.memory.registered.register(pointer, bytes, flags)?;
-        state.registered(bytes);
-        Ok(())
+        with_state(core, |state, device| {
+            state.memory.registered.register(pointer, Registered { bytes, flags, device })?;
+            state.registered(bytes);
+            Ok(())
+        })
     }
 
-    fn cudaHostUnregister(core, pointer: usize) {
+    fn cudaHostUnregister(core, pointer: usize) = cuMemHostUnregister {
         core.call_unsafe()?;
         core.wait_device(None)?;
         core.state.lock().memory.registered.unregister(pointer)
     }
 
-    fn cudaHostGetDevicePointer(core, device_pointer: Out<usize>, pointer: usize, flags: u32) {
+    fn cudaHostGetDevicePointer(core, device_pointer: Out<usize>, pointer: usize, flags: u32) = cuMemHostGetDevicePointer_v2 {
         let state = core.state.lock();
         if flags != 0 || state.memory.find(pointer, 1)?.memory != Memory::Pinned {
             return Err(Code::INVALID_VALUE);
@@ -101,7 +102,7 @@ entry_points! { Runtime;
         device_pointer.put(pointer)
     }
 
-    fn cudaHostGetFlags(core, flags: Out<u32>, pointer: usize) {
+    fn cudaHostGetFlags(core, flags: Out<u32>, pointer: usize) = cuMemHostGetFlags {
         let state = core.state.lock();
         let allocated = state.memory.holding(pointer).and_then(|allocation| match allocation.kind {
             Kind::Pinned { flags } => Some(flags),
@@ -121,7 +122,7 @@ entry_points! { Runtime;
             let state = core.state.lock();
             // Not `find`: a query of freed memory is no use of it.
             let allocation = state.memory.holding(pointer);
-            let owner = allocation.map_or(0, |allocation| allocation.device as i32);
+            let owner = state.memory.owner(pointer) as i32;
             match allocation.map(|allocation| allocation.kind) {
                 Some(Kind::Managed) => (MANAGED, owner, pointer, pointer),
                 Some(Kind::Device(ordinal)) => (DEVICE, ordinal as i32, pointer, 0),
@@ -143,7 +144,7 @@ entry_points! { Runtime;
         Ok(())
     }
 
-    fn cudaStreamAttachMemAsync(core, stream: usize, pointer: usize, bytes: usize, flags: u32) {
+    fn cudaStreamAttachMemAsync(core, stream: usize, pointer: usize, bytes: usize, flags: u32) = cuStreamAttachMemAsync {
         let named = stream;
         with_stream(core, stream, |state, stream| {
             let attach = match flags {

@@ -13,7 +13,6 @@ mod driver_graph;
 mod driver_memory;
 mod driver_pointer;
 mod driver_symbol;
-mod driver_twin;
 mod error;
 mod event;
 mod graph;
@@ -47,8 +46,8 @@ use crate::preset::CudaVersion;
 use guard::{Entry, find};
 use std::ffi::c_void;
 
-/// The functions of the runtime library.
-const RUNTIME: &[&[Entry]] = &[
+/// The functions of the runtime and of the driver, apart from those that look them up.
+const FILES: &[&[Entry]] = &[
     error::ENTRIES,
     names::ENTRIES,
     device::ENTRIES,
@@ -65,12 +64,20 @@ const RUNTIME: &[&[Entry]] = &[
     pool::ENTRIES,
     properties::ENTRIES,
     registered::ENTRIES,
+    driver::ENTRIES,
+    driver_error::ENTRIES,
+    driver_context::ENTRIES,
+    driver_memory::ENTRIES,
+    driver_pointer::ENTRIES,
+    library::ENTRIES,
+    linker::ENTRIES,
+    driver_graph::ENTRIES,
 ];
 
 /// The names of all calls that can fail, of every version.
 pub(crate) fn calls() -> impl Iterator<Item = &'static str> {
     let others = [proc_address::ENTRIES, cupti::ENTRIES];
-    let files = RUNTIME.iter().chain(driver_symbol::DRIVER).chain(&others);
+    let files = FILES.iter().chain(&others);
     let entries: Vec<&'static Entry> = files.copied().flatten().collect();
     entries.into_iter().filter_map(|entry| entry.call)
 }
@@ -96,6 +103,20 @@ fn has_edges(name: &str) -> bool {
     )
 }
 
+/// The first version that has a function under both names, that of the runtime and that of the driver. The name is without the prefix of its library.
+fn first_version(name: &str) -> CudaVersion {
+    match name {
+        "StreamGetDevice" => CudaVersion::V12_9,
+        "MemPrefetchBatchAsync"
+        | "MemDiscardBatchAsync"
+        | "MemDiscardAndPrefetchBatchAsync"
+        | "MemGetDefaultMemPool"
+        | "MemGetMemPool"
+        | "MemSetMemPool" => CudaVersion::V13_0,
+        _ => CudaVersion::V11_8,
+    }
+}
+
 /// A symbol of the simulated runtime library; null if that version does not have it.
 pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_void {
     use CudaVersion::{V12_2, V12_9, V13_0, V13_4};
@@ -104,9 +125,7 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
     let has_edges = plain.strip_prefix("cuda").is_some_and(has_edges);
     let present = match name {
         "cudaMemPrefetchAsync_v2" | "cudaMemAdvise_v2" => from(V12_2) && !from(V13_0),
-        "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" | "cudaStreamGetDevice" => {
-            from(V12_9)
-        }
+        "cudaMemcpyBatchAsync" | "cudaGetDriverEntryPointByVersion" => from(V12_9),
         // Before CUDA 12 it has other arguments; `_v2` is a name of CUDA 12 only.
         "cudaGraphInstantiate" => from(V12_2),
         "cudaGetDeviceProperties_v2" => from(V12_2) && !from(V13_0),
@@ -114,13 +133,11 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         "cudaStreamGetCaptureInfo_v3" => from(V12_9) && !from(V13_0),
         name if has_edges && name.ends_with("_v2") => from(V12_9) && !from(V13_0),
         "cudaGraphConditionalHandleCreate" | "cudaStreamBeginCaptureToGraph" => from(V12_9),
-        "cudaMemPrefetchBatchAsync"
-        | "cudaMemDiscardBatchAsync"
-        | "cudaMemDiscardAndPrefetchBatchAsync" => from(V13_0),
-        "cudaMemGetDefaultMemPool" | "cudaMemGetMemPool" | "cudaMemSetMemPool" => from(V13_0),
         "cudaMemGetLocationInfo" => from(V13_4),
         // This crate's own names for signatures that a version changed.
-        name => !name.ends_with("_13"),
+        name => {
+            !name.ends_with("_13") && from(first_version(name.strip_prefix("cuda").unwrap_or(name)))
+        }
     };
     let changed = match name {
         "cudaMemPrefetchAsync" if from(V13_0) => "cudaMemPrefetchAsync_13",
@@ -133,7 +150,7 @@ pub(crate) fn symbol(slot: usize, cuda: CudaVersion, name: &str) -> *const c_voi
         name => name,
     };
     if present && !name.ends_with("_12") {
-        find(RUNTIME, slot, changed).unwrap_or(std::ptr::null())
+        find(FILES, slot, changed).unwrap_or(std::ptr::null())
     } else {
         std::ptr::null()
     }

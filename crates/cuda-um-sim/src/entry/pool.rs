@@ -166,13 +166,13 @@ fn located(
 }
 
 entry_points! { Runtime;
-    fn cudaMallocAsync(core, pointer: Out<usize>, bytes: usize, stream: usize) { allocate(core, pointer, bytes, None, stream) }
+    fn cudaMallocAsync(core, pointer: Out<usize>, bytes: usize, stream: usize) = cuMemAllocAsync { allocate(core, pointer, bytes, None, stream) }
 
-    fn cudaMallocFromPoolAsync(core, pointer: Out<usize>, bytes: usize, pool: usize, stream: usize) {
+    fn cudaMallocFromPoolAsync(core, pointer: Out<usize>, bytes: usize, pool: usize, stream: usize) = cuMemAllocFromPoolAsync {
         allocate(core, pointer, bytes, Some(pool), stream)
     }
 
-    fn cudaMemPoolCreate(core, pool: Out<usize>, props: Out<PoolProps>) {
+    fn cudaMemPoolCreate(core, pool: Out<usize>, props: Out<PoolProps>) = cuMemPoolCreate {
         supported(core)?;
         let props = props.get()?;
         let home = match props.kind {
@@ -200,11 +200,11 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaMemPoolDestroy(core, pool: usize) {
+    fn cudaMemPoolDestroy(core, pool: usize) = cuMemPoolDestroy {
         with_state(core, |state, _| state.pools.destroy(pool, &mut state.devices))
     }
 
-    fn cudaMemPoolTrimTo(core, pool: usize, keep: usize) {
+    fn cudaMemPoolTrimTo(core, pool: usize, keep: usize) = cuMemPoolTrimTo {
         with_state(core, |state, _| {
             state.pools.get(pool)?;
             state.pools.trim(pool, keep as u64, &mut state.devices);
@@ -212,19 +212,19 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaMemPoolSetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) {
+    fn cudaMemPoolSetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) = cuMemPoolSetAttribute {
         let attribute = PoolAttribute::from_raw(attribute)?;
         let value = if matches!(attribute, PoolAttribute::Reuse(_)) { value.cast::<i32>().get()? as u64 } else { value.get()? };
         core.state.lock().pools.get(pool)?.set(attribute, value)
     }
 
-    fn cudaMemPoolGetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) {
+    fn cudaMemPoolGetAttribute(core, pool: usize, attribute: u32, value: Out<u64>) = cuMemPoolGetAttribute {
         let attribute = PoolAttribute::from_raw(attribute)?;
         let found = core.state.lock().pools.get(pool)?.get(attribute);
         if matches!(attribute, PoolAttribute::Reuse(_)) { value.cast::<i32>().put(found as i32) } else { value.put(found) }
     }
 
-    fn cudaMemPoolSetAccess(core, pool: usize, descriptions: Array<AccessDescription>, count: usize) {
+    fn cudaMemPoolSetAccess(core, pool: usize, descriptions: Array<AccessDescription>, count: usize) = cuMemPoolSetAccess {
         let descriptions = descriptions.to_vec(count)?;
         let mut state = core.state.lock();
         let owner = state.pools.get(pool)?.device;
@@ -245,7 +245,7 @@ entry_points! { Runtime;
         Ok(())
     }
 
-    fn cudaMemPoolGetAccess(core, flags: Out<u32>, pool: usize, location: Out<cudaMemLocation>) {
+    fn cudaMemPoolGetAccess(core, flags: Out<u32>, pool: usize, location: Out<cudaMemLocation>) = cuMemPoolGetAccess {
         let location = location.get()?;
         let mut state = core.state.lock();
         if location.type_.0 != 1 {
@@ -257,19 +257,19 @@ entry_points! { Runtime;
         flags.put(if device == pool.device || pool.accessible_from(device) { 3 } else { 0 })
     }
 
-    fn cudaDeviceGetDefaultMemPool(core, pool: Out<usize>, device: i32) {
+    fn cudaDeviceGetDefaultMemPool(core, pool: Out<usize>, device: i32) = cuDeviceGetDefaultMemPool {
         supported(core)?;
         let state = core.state.lock();
         pool.put(state.devices[state.devices.ordinal(device)?].default_pool)
     }
 
-    fn cudaDeviceGetMemPool(core, pool: Out<usize>, device: i32) {
+    fn cudaDeviceGetMemPool(core, pool: Out<usize>, device: i32) = cuDeviceGetMemPool {
         supported(core)?;
         let state = core.state.lock();
         pool.put(state.devices[state.devices.ordinal(device)?].pool)
     }
 
-    fn cudaDeviceSetMemPool(core, device: i32, pool: usize) {
+    fn cudaDeviceSetMemPool(core, device: i32, pool: usize) = cuDeviceSetMemPool {
         supported(core)?;
         let mut state = core.state.lock();
         let device = state.devices.ordinal(device)?;
@@ -280,15 +280,15 @@ entry_points! { Runtime;
         Ok(())
     }
 
-    fn cudaMemGetDefaultMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) {
+    fn cudaMemGetDefaultMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) = cuMemGetDefaultMemPool {
         located(core, location, kind, |_, [default, _]| pool.put(*default))
     }
 
-    fn cudaMemGetMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) {
+    fn cudaMemGetMemPool(core, pool: Out<usize>, location: Out<cudaMemLocation>, kind: u32) = cuMemGetMemPool {
         located(core, location, kind, |_, [_, current]| pool.put(*current))
     }
 
-    fn cudaMemSetMemPool(core, location: Out<cudaMemLocation>, kind: u32, pool: usize) {
+    fn cudaMemSetMemPool(core, location: Out<cudaMemLocation>, kind: u32, pool: usize) = cuMemSetMemPool {
         located(core, location, kind, |pools, [default, current]| {
             let (device, home) = pools.get(*default).map(|pool| (pool.device, pool.home))?;
             let given = pools.get(pool)?;

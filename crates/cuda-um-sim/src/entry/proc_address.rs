@@ -16,7 +16,6 @@ entry_points! { Inquiry;
     }
 
     fn cuGetProcAddress(core, name: Text, function: Out<usize>, version: i32, flags: u64) {
-        let _ = (flags, version);
         let found = name.get()?.to_str().map_or(std::ptr::null(), |name| latest_symbol(core.slot(), &core.machine, name));
         function.put(found as usize)?;
         if found.is_null() { Err(Code::SYMBOL_NOT_FOUND) } else { Ok(()) }
@@ -24,7 +23,6 @@ entry_points! { Inquiry;
 
     // NVRTC calls it without a check that it exists. There are no tables, as for an unknown id on a GPU.
     fn cuGetExportTable(core, table: Out<usize>, id: usize) {
-        let _ = (core, id);
         if !table.is_null() {
             table.put(0)?;
         }

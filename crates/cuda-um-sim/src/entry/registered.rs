@@ -86,27 +86,18 @@ fn part(core: &Arc<Core>, symbol: usize, bytes: usize, offset: usize) -> Result<
 }
 
 entry_points! { Runtime;
-    fn cudaUmSimRegisterBinary as "__cudaRegisterFatBinary" (core, handle: Out<usize>, image: Image) {
-        handle.put(core.state.lock().registered.add(image.get()?))
-    }
+    fn cudaUmSimRegisterBinary(core, handle: Out<usize>, image: Image) as "__cudaRegisterFatBinary" { handle.put(core.state.lock().registered.add(image.get()?)) }
 
-    fn __cudaRegisterFatBinaryEnd(core, binary: usize) {
-        let _ = (core, binary);
-        Ok(())
-    }
+    fn __cudaRegisterFatBinaryEnd(core, binary: usize) { Ok(()) }
 
     fn __cudaUnregisterFatBinary(core, binary: usize) {
         core.state.lock().registered.remove(binary);
         Ok(())
     }
 
-    fn __cudaInitModule(core, binary: usize) {
-        let _ = (core, binary);
-        Ok(())
-    }
+    fn __cudaInitModule(core, binary: usize) { Ok(()) }
 
     fn __cudaRegisterFunction(core, binary: usize, address: usize, device_address: usize, name: Text) {
-        let _ = device_address;
         let name = name.get()?.to_string_lossy().into_owned();
         core.state.lock().registered.name(binary, address, name);
         Ok(())
@@ -117,19 +108,14 @@ entry_points! { Runtime;
     }
 
     // The handle of a kernel is its address.
-    fn __cudaGetKernel(core, kernel: Out<usize>, address: usize) {
-        let _ = core;
-        kernel.put(address)
-    }
+    fn __cudaGetKernel(core, kernel: Out<usize>, address: usize) { kernel.put(address) }
 
     fn __cudaPushCallConfiguration(core, grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) {
-        let _ = core;
         CONFIGURATIONS.with_borrow_mut(|configurations| configurations.push((grid, block, shared_bytes, stream)));
         Ok(())
     }
 
     fn __cudaPopCallConfiguration(core, grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) {
-        let _ = core;
         let last = CONFIGURATIONS.with_borrow_mut(Vec::pop);
         let last = last.ok_or(Code::INVALID_CONFIGURATION)?;
         grid.put(last.0)?;

@@ -16,7 +16,7 @@ fn kind(flags: u32) -> Result<StreamKind, Code> {
 }
 
 entry_points! { Runtime;
-    fn cudaStreamCreateWithFlags(core, stream: Out<usize>, flags: u32) {
+    fn cudaStreamCreateWithFlags(core, stream: Out<usize>, flags: u32) = cuStreamCreate {
         with_state(core, |state, device| {
             let kind = kind(flags)?;
             if stream.is_null() {
@@ -26,7 +26,7 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, priority: i32) {
+    fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, priority: i32) = cuStreamCreateWithPriority {
         with_state(core, |state, device| {
             // All streams run on threads of the same priority: the argument has no effect.
             let _ = priority;
@@ -40,20 +40,20 @@ entry_points! { Runtime;
 
     fn cudaStreamCreate(core, stream: Out<usize>) { bodies::cudaStreamCreateWithFlags(core, stream, 0) }
 
-    fn cudaStreamGetFlags(core, stream: usize, flags: Out<u32>) {
+    fn cudaStreamGetFlags(core, stream: usize, flags: Out<u32>) = cuStreamGetFlags {
         with_any_stream(core, stream, |_, stream| flags.put(u32::from(stream.kind == StreamKind::NonBlocking)))
     }
 
     // All streams run on threads of the same priority.
-    fn cudaStreamGetPriority(core, stream: usize, priority: Out<i32>) { with_any_stream(core, stream, |_, _| priority.put(0)) }
+    fn cudaStreamGetPriority(core, stream: usize, priority: Out<i32>) = cuStreamGetPriority { with_any_stream(core, stream, |_, _| priority.put(0)) }
 
-    fn cudaStreamGetId(core, stream: usize, id: Out<u64>) { with_any_stream(core, stream, |_, stream| id.put(stream.handle as u64)) }
+    fn cudaStreamGetId(core, stream: usize, id: Out<u64>) = cuStreamGetId { with_any_stream(core, stream, |_, stream| id.put(stream.handle as u64)) }
 
-    fn cudaStreamGetDevice(core, stream: usize, device: Out<i32>) {
+    fn cudaStreamGetDevice(core, stream: usize, device: Out<i32>) = cuStreamGetDevice {
         with_any_stream(core, stream, |_, stream| device.put(stream.device as i32))
     }
 
-    fn cudaStreamDestroy(core, stream: usize) {
+    fn cudaStreamDestroy(core, stream: usize) = cuStreamDestroy_v2 {
         if stream <= 2 {
             return Err(Code::INVALID_RESOURCE_HANDLE);
         }
@@ -63,13 +63,13 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaStreamSynchronize(core, stream: usize) {
+    fn cudaStreamSynchronize(core, stream: usize) = cuStreamSynchronize {
         let last = with_stream(core, stream, |_, stream| Ok(stream.last()))?;
         core.call_unsafe()?;
         core.wait(last.as_slice())
     }
 
-    fn cudaStreamQuery(core, stream: usize) {
+    fn cudaStreamQuery(core, stream: usize) = cuStreamQuery {
         let last = with_stream(core, stream, |state, stream| {
             state.now += core.machine.cost.query;
             Ok(stream.last())
@@ -79,7 +79,7 @@ entry_points! { Runtime;
         if last.get().is_none() { Err(Code::NOT_READY) } else { core.observe(&[last]) }
     }
 
-    fn cudaStreamWaitEvent(core, stream: usize, event: usize, flags: u32) {
+    fn cudaStreamWaitEvent(core, stream: usize, event: usize, flags: u32) = cuStreamWaitEvent {
         with_work_stream(core, stream, |state, stream| {
             if flags > 1 {
                 return Err(Code::INVALID_VALUE);
@@ -90,7 +90,6 @@ entry_points! { Runtime;
 
     // Attributes of streams are hints.
     fn cudaStreamSetAttribute(core, stream: usize, attribute: u32, value: usize) {
-        let _ = (attribute, value);
         with_any_stream(core, stream, |_, _| Ok(()))
     }
 
@@ -108,7 +107,7 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaLaunchHostFunc(core, stream: usize, function: HostFunction, data: UserData) {
+    fn cudaLaunchHostFunc(core, stream: usize, function: HostFunction, data: UserData) = cuLaunchHostFunc {
         with_work_stream(core, stream, |state, stream| {
             state.call_host(core, stream, function.with(data)?)
         })

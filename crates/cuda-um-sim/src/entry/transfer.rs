@@ -16,12 +16,12 @@ fn copy(
     to: usize,
     from: usize,
     bytes: usize,
-    direction: u32,
+    direction: Direction,
     synchronous: bool,
 ) -> Result<(), Code> {
     let (stream, mut checked, captured) = with_work_stream(core, stream, |state, stream| {
-        let direction = Direction::from_raw(direction)?;
         let checked = state.check_copy(to, from, bytes, direction)?;
+        state.check_reach(&checked)?;
         Ok((stream.clone(), checked, state.graphs.is_capturing(stream)?))
     })?;
     if synchronous {
@@ -75,7 +75,8 @@ fn batch(
         if bytes == 0 {
             return Err((index, Code::INVALID_VALUE));
         }
-        copy(core, stream, to, from, bytes, 4, false).map_err(|code| (index, code))?;
+        copy(core, stream, to, from, bytes, Direction::Default, false)
+            .map_err(|code| (index, code))?;
     }
     Ok(())
 }
@@ -126,7 +127,7 @@ pub(super) fn copy_rows(core: &Arc<Core>, stream: Option<usize>, all: Pitched) -
             return Ok(());
         }
     }
-    let (direction, on) = (all.direction as u32, stream.unwrap_or(DEFAULT_STREAM));
+    let (direction, on) = (all.direction, stream.unwrap_or(DEFAULT_STREAM));
     all.parts()?.into_iter().try_for_each(|(to, from, bytes)| {
         copy(core, on, to, from, bytes, direction, stream.is_none())
     })
@@ -134,11 +135,11 @@ pub(super) fn copy_rows(core: &Arc<Core>, stream: Option<usize>, all: Pitched) -
 
 entry_points! { Runtime;
     fn cudaMemcpy(core, to: usize, from: usize, bytes: usize, direction: u32) {
-        copy(core, DEFAULT_STREAM, to, from, bytes, direction, true)
+        copy(core, DEFAULT_STREAM, to, from, bytes, Direction::from_raw(direction)?, true)
     }
 
     fn cudaMemcpyAsync(core, to: usize, from: usize, bytes: usize, direction: u32, stream: usize) {
-        copy(core, stream, to, from, bytes, direction, false)
+        copy(core, stream, to, from, bytes, Direction::from_raw(direction)?, false)
     }
 
     fn cudaMemcpy2D(core, to: usize, to_pitch: usize, from: usize, from_pitch: usize, width: usize, height: usize, direction: u32) {
@@ -168,7 +169,7 @@ entry_points! { Runtime;
             state.devices.ordinal(to_device)?;
             state.devices.ordinal(from_device)
         })?;
-        copy(core, DEFAULT_STREAM, to, from, bytes, 3, true)
+        copy(core, DEFAULT_STREAM, to, from, bytes, Direction::Peer, true)
     }
 
     fn cudaMemcpyPeerAsync(core, to: usize, to_device: i32, from: usize, from_device: i32, bytes: usize, stream: usize) {
@@ -176,7 +177,7 @@ entry_points! { Runtime;
             state.devices.ordinal(to_device)?;
             state.devices.ordinal(from_device)
         })?;
-        copy(core, stream, to, from, bytes, 3, false)
+        copy(core, stream, to, from, bytes, Direction::Peer, false)
     }
 
     fn cudaMemcpyBatchAsync(
@@ -191,10 +192,10 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaMemcpyBatchAsync_13 as "cudaMemcpyBatchAsync" (
+    fn cudaMemcpyBatchAsync_13(
         core, to: Array<usize>, from: Array<usize>, sizes: Array<usize>, count: usize,
         attributes: Array<u64>, attribute_indices: Array<usize>, attribute_count: usize, stream: usize,
-    ) {
+    ) as "cudaMemcpyBatchAsync" {
         let attributes = if attributes.is_null() || attribute_indices.is_null() { 0 } else { attribute_count };
         batch(core, &to, &from, &sizes, count, attributes, stream).map_err(|(_, code)| code)
     }

@@ -179,3 +179,41 @@ fn a_kernel_may_use_what_its_arguments_lend() {
         }
     }
 }
+
+cuda_um::kernel! {
+    /// The kernel of `add.ptx`.
+    struct Adder in cuda_um_testkit::ADD_PTX;
+
+    /// Adds 1 to each element, `rounds` times.
+    // SAFETY: the kernel takes these parameters, and a thread touches the element of its number, if it is below `len`.
+    unsafe fn add = "add"(data: &mut [u32], len as u32, rounds: u32) with |_, len| LaunchConfig::linear(len, 256);
+
+    /// The same, with an array and a type of length that the kernel does not have.
+    // SAFETY: it is never launched: the length does not fit, or the arrays differ.
+    unsafe fn other = "add"(data: &mut [u32], len as u8, rest: &[u32]) with |_, _| LaunchConfig::linear(1, 1);
+}
+
+#[test]
+fn a_declared_kernel_checks_the_lengths_and_launches() {
+    let (_sim, device, stream) = device();
+    let adder = Adder::load(&device).unwrap();
+    let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    adder.add(&stream, &mut data, 3u32).unwrap();
+    adder
+        .add(&stream, data.view_mut(999..).unwrap(), 1)
+        .unwrap();
+    assert_eq!(data.host().unwrap()[998..], [3, 4]);
+    adder.add(&stream, data.view_mut(0..0).unwrap(), 1).unwrap();
+    let short = DeviceBuffer::<u32>::zeroed(&device, 7).unwrap();
+    fails!(
+        adder.other(&stream, &mut data, &short),
+        Error::InvalidArgument { .. },
+        "add cannot be launched with 7 elements of `rest`: 1000 are needed"
+    );
+    let rest = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    fails!(
+        adder.other(&stream, &mut data, &rest),
+        Error::InvalidArgument { .. },
+        "the length of a launch cannot be 1000: the kernel takes it as `u8`"
+    );
+}

@@ -1,6 +1,8 @@
 //! Uninitialised and registered memory, and host guards: the work for which they wait, and the error "busy".
 
-use cuda_um::{Error, HostMut, HostRef, RegisteredBuffer, UnifiedBuffer, View, ViewMut};
+use cuda_um::{
+    DeviceBuffer, Error, HostMut, HostRef, RegisteredBuffer, UnifiedBuffer, View, ViewMut,
+};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, device, fails, simulated};
 use std::future::Future;
@@ -100,4 +102,40 @@ fn awaiting_works_on_any_executor_and_can_be_given_up() {
         let guard = futures_executor::block_on(buffer.host_mut_async());
         assert_eq!(guard.unwrap()[..2], [2, 8]);
     }
+}
+
+#[test]
+fn a_clone_has_the_elements_and_the_name_and_is_another_buffer() {
+    let (_sim, device, stream) = device();
+    let mut buffer = UnifiedBuffer::from_slice(&device, &[7u32; 300]).unwrap();
+    buffer.set_name("weights");
+    let add = Add::load(&device);
+    add.run(&stream, &mut buffer, 300, 2);
+    let mut clone = buffer.try_clone().unwrap();
+    add.run(&stream, &mut clone, 300, 1);
+    assert_eq!((clone.name(), clone.len()), (Some("weights"), 300));
+    assert_eq!(*buffer.host().unwrap(), [9; 300]);
+    assert_eq!(*clone.host().unwrap(), [10; 300]);
+    let empty = DeviceBuffer::<u32>::zeroed(&device, 0).unwrap();
+    assert!(empty.try_clone().unwrap().is_empty());
+}
+
+#[test]
+fn a_buffer_is_a_text_with_its_name_type_kind_and_first_elements() {
+    let (_sim, device, stream) = device();
+    let mut buffer = DeviceBuffer::<u32>::zeroed(&device, 9).unwrap();
+    Add::load(&device).run(&stream, &mut buffer, 8, 5);
+    let text = "DeviceBuffer<u32>[9] in device memory: [5, 5, 5, 5, 5, 5, 5, 5, ..]";
+    assert_eq!(buffer.to_string(), text);
+    buffer.set_name("scores");
+    assert_eq!(buffer.to_string(), format!("`scores`, {text}"));
+    let debug = format!("{buffer:?}");
+    let start = format!(
+        "DeviceBuffer<u32>[9] {{ id: {}, name: Some(\"scores\"), ",
+        buffer.id()
+    );
+    assert!(debug.starts_with(&start), "{debug}");
+    let pair = UnifiedBuffer::from_slice(&device, &[1.5f32, 2.0]).unwrap();
+    let end = "UnifiedBuffer<f32>[2] in managed memory: [1.5, 2.0]";
+    assert_eq!(pair.to_string(), end);
 }

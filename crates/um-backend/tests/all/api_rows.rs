@@ -232,12 +232,15 @@ fn hints_on_every_storage() {
         let mut erased = backend
             .create_erased(BufferKind::Unified, DType::F32, 4096)
             .unwrap();
-        hints!(erased, concurrent);
+        hints!(erased.bytes(), concurrent);
         hints!(erased.typed_mut::<f32>().unwrap(), concurrent);
         let shared = SharedBuffer::new(erased);
         hints!(shared, concurrent);
         hints!(shared.view(2048..4096).unwrap(), concurrent);
-        hints!(shared.read().unwrap(), concurrent);
+        hints!(shared.read().unwrap().bytes(), concurrent);
+        let here = backend.device(); // converts to a location
+        applied_if(concurrent, boxed.prefetch(here));
+        applied_if(concurrent, shared.prefetch(here));
     });
 }
 

@@ -188,7 +188,6 @@ fn the_suite_finds_faults() {
             panic!("{fault:?} was not found");
         };
         assert_eq!(failure.rule(), rule, "{fault:?}: {failure}");
-        assert!(failure.to_string().contains(failure.what()), "{failure}");
         if fault == Fault::ShortWrite {
             let failure = conformance::pair::<f32>(&make, &make).unwrap_err();
             assert_eq!(failure.rule(), Rule::Pairs, "{failure}");

@@ -294,27 +294,6 @@ fn a_mapped_file_is_the_buffer_on_devices_that_read_it() {
 }
 
 #[test]
-fn the_page_cache_is_dropped_and_a_second_load_reads_the_same() {
-    let folder = Folder::new();
-    let path = folder.file("model.safetensors", &model());
-    let weights = Weights::open([path]).unwrap();
-    let (_sim, backend) = machine(Gpu::H200);
-    let options = LoadOptions::default().drop_page_cache(true);
-    for _ in 0..2 {
-        let tensors = weights.load(&backend, BufferKind::Cuda, &options).unwrap();
-        assert_eq!(
-            bytes_of(&tensors["c.bytes"])[..],
-            [0; 13]
-                .map(|_: u8| 0)
-                .iter()
-                .enumerate()
-                .map(|(at, _)| byte(2, at))
-                .collect::<Vec<_>>()[..]
-        );
-    }
-}
-
-#[test]
 fn memory_of_the_caller_is_filled_or_refused() {
     let (storage, weights) = Storage::of(model()).open();
     let weights = weights.unwrap();

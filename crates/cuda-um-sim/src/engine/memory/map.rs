@@ -169,6 +169,13 @@ impl MemoryMap {
         self.allocations.get(&base)
     }
 
+    /// The device of an allocation, or the one that was current when memory of the program was registered.
+    pub(crate) fn owner(&self, address: usize) -> usize {
+        let registered = || Some(self.registered.holding(address)?.1.device);
+        let allocated = self.holding(address).map(|allocation| allocation.device);
+        allocated.or_else(registered).unwrap_or(0)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Allocation> {
         self.allocations.values()
     }

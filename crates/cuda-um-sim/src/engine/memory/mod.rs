@@ -10,5 +10,5 @@ mod use_check;
 
 pub(crate) use allocation::Kind;
 pub(crate) use map::{MemoryMap, Request};
-pub(crate) use registration::READ_ONLY;
+pub(crate) use registration::{READ_ONLY, Registered};
 pub(crate) use span::{Memory, Span};

@@ -16,6 +16,8 @@ const FLAGS: u32 = 0xf;
 pub(crate) struct Registered {
     pub(crate) bytes: usize,
     pub(crate) flags: u32,
+    /// The device that was current then.
+    pub(crate) device: usize,
 }
 
 /// All registered ranges, by their first address.
@@ -30,12 +32,8 @@ impl Registrations {
         Registrations { machine, ranges }
     }
 
-    pub(crate) fn register(
-        &mut self,
-        address: usize,
-        bytes: usize,
-        flags: u32,
-    ) -> Result<(), Code> {
+    pub(crate) fn register(&mut self, address: usize, range: Registered) -> Result<(), Code> {
+        let Registered { bytes, flags, .. } = range;
         if !self.machine.host_register {
             return Err(Code::NOT_SUPPORTED);
         }
@@ -50,7 +48,7 @@ impl Registrations {
         if before.is_some_and(|(start, registered)| start + registered.bytes > address) {
             return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
         }
-        self.ranges.insert(address, Registered { bytes, flags });
+        self.ranges.insert(address, range);
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! Element types as text, and buffers whose element type is a value.
 
+use crate::support::kernel::Double;
 use crate::support::on_each;
 use crate::support::opaque::OpaqueBuffer;
-use um_backend::{BufferKind, DType, ErasedBuffer, cuda_um::Error, dtype};
+use um_backend::{BufferKind, DType, ErasedBuffer, SharedBuffer, cuda_um::Error, dtype};
 
 use DType::*;
 
@@ -86,6 +87,43 @@ fn wrong_sizes_are_refused_with_both_values() {
             text.contains("cannot be 7 bytes: an element of f32 has 4 bytes"),
             "{text}"
         );
+    });
+}
+
+#[test]
+fn a_boxed_buffer_is_an_argument_as_it_is() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let mut boxed = backend.create::<f32>(BufferKind::Cuda, 3).unwrap();
+        boxed.fill(1.5).unwrap();
+        let double = Double::load(backend.device());
+        let launched = double.launch_on(backend.device(), 3, (&mut boxed, 3u32));
+        launched.unwrap();
+        assert_eq!(boxed.to_vec().unwrap(), [3.0; 3]);
+    });
+}
+
+#[test]
+fn every_storage_is_a_text_with_its_first_elements() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        let bytes: Vec<u8> = [1.5f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let of = |kind, dtype| backend.create_erased_from(kind, dtype, &bytes).unwrap();
+        let mut erased = of(BufferKind::Cuda, DType::F32);
+        erased.bytes_mut().set_name("bias");
+        let text = "f32[2] in device memory: [1.5, 2.0]";
+        assert_eq!(erased.to_string(), format!("`bias`, {text}"));
+        assert_eq!(
+            SharedBuffer::new(erased).to_string(),
+            format!("`bias`, {text}")
+        );
+        let boxed = backend
+            .create_from(BufferKind::Cuda, &[1.5f32, 2.0])
+            .unwrap();
+        assert_eq!(boxed.to_string(), text);
+        let block = of(BufferKind::Cuda, DType::Opaque(8)).to_string();
+        let end = "opaque8[1], u8[8] in device memory: [0, 0, 192, 63, 0, 0, 0, 64]";
+        assert_eq!(block, end);
     });
 }
 

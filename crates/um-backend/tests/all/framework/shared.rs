@@ -52,9 +52,14 @@ fn views_casts_and_clones_are_the_same_storage() {
             let copy = all.view(0..2).unwrap().read().unwrap().try_clone().unwrap();
             inner.write().unwrap().copy_from(&copy).unwrap();
             let mut file = Vec::new();
-            inner.read().unwrap().write_to(&mut file, 0..2).unwrap();
+            inner
+                .read()
+                .unwrap()
+                .bytes()
+                .write_to(&mut file, 0..8)
+                .unwrap();
             let mut guard = row.write().unwrap();
-            guard.read_from(&mut &file[..], 2..4).unwrap();
+            guard.bytes_mut().read_from(&mut &file[..], 8..16).unwrap();
             drop(guard);
             assert_eq!(floats(&row), [4.0, 0.0, 0.0, 1.0], "{kind}");
             assert_eq!(all.view(12..12).unwrap().len(), 0);
