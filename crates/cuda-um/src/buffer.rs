@@ -7,12 +7,10 @@ pub(crate) mod copy;
 mod copy_within;
 pub(crate) mod export;
 pub(crate) mod fill;
-mod foreign;
 pub(crate) mod future;
 pub(crate) mod guard;
 #[doc(hidden)]
 pub mod host_vec;
-pub(crate) mod in_place;
 pub mod kind;
 mod mapped_file;
 pub(crate) mod memory;
@@ -28,7 +26,6 @@ pub(crate) mod view;
 
 pub use crate::buffer::export::Exported;
 pub use crate::buffer::guard::Guard;
-pub use crate::buffer::in_place::InPlace;
 pub use crate::buffer::overwrite::{Filled, Slots};
 pub use crate::buffer::owned::{HostOwned, HostOwnedMut};
 #[doc(hidden)]
@@ -37,4 +34,5 @@ pub use crate::buffer::read_at::{FileRead, ReadAt, Runs};
 #[doc(hidden)]
 pub use crate::buffer::text::first_elements;
 pub use crate::buffer::transfer::TransferOptions;
+pub use crate::buffer::view::InPlace;
 pub use crate::element::ElementType;

@@ -1,9 +1,8 @@
 //! The types that a kernel accepts as arguments.
 
 use crate::buffer;
-use crate::buffer::in_place::InPlace;
 use crate::buffer::memory::Memory;
-use crate::buffer::view::{View, ViewMut};
+use crate::buffer::view::{InPlace, View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::kernel::arguments::{Arguments, Kind};

@@ -18,8 +18,8 @@ const SKIPPED: [&str; 5] = [
     "settings.rs",
 ];
 /// Capitalised words in files that read variables, which are not variables: names of values in usage texts, nvcc's options, MPI's names, libraries, what
-/// is only set for another program.
-const NO_VARIABLES: [&str; 11] = [
+/// is only set for another program, kinds of calls.
+const NO_VARIABLES: [&str; 16] = [
     "LD_LIBRARY_PATH",
     "BYTES",
     "FILE",
@@ -31,6 +31,11 @@ const NO_VARIABLES: [&str; 11] = [
     "MPI_COMM_WORLD",
     "CUPTI",
     "WARP_SZ",
+    "KERNEL",
+    "COPY",
+    "SET",
+    "HOST",
+    "ALLOCATE",
 ];
 
 fn is_name(word: &str) -> bool {
