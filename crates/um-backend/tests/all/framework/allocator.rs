@@ -248,12 +248,10 @@ fn the_default_stream_of_a_thread_waits_for_former_work_and_its_frees_for_the_de
     }
 }
 
-/// Threads that free each other's memory on streams of their own. `CUDA_UM_STRESS_ALLOCATIONS` is how much each thread allocates.
+/// Threads that free each other's memory on streams of their own.
 #[test]
 fn memory_is_freed_by_other_threads_on_other_streams_and_none_is_left() {
     let (_sim, device, _) = device();
-    let count = std::env::var("CUDA_UM_STRESS_ALLOCATIONS");
-    let count = count.map_or(500, |count| count.parse().unwrap());
     for kind in KINDS {
         let allocator = allocator(&device, kind, PoolOptions::default());
         std::thread::scope(|scope| {
@@ -263,29 +261,23 @@ fn memory_is_freed_by_other_threads_on_other_streams_and_none_is_left() {
                 let next = senders[(number + 1) % 8].clone();
                 let (allocator, stream) = (&allocator, device.create_stream().unwrap());
                 scope.spawn(move || {
-                    for index in 0..count {
-                        let address =
-                            allocate(allocator, 1 << (8 + (index + number) % 14), &stream);
-                        next.send((address.expose_provenance(), stream.clone()))
-                            .unwrap();
+                    let free = |address, stream: &Stream| {
+                        let address = std::ptr::with_exposed_provenance_mut(address);
+                        free(allocator, address, stream);
+                    };
+                    for bytes in (0..500).map(|index| 1 << (8 + (index + number) % 14)) {
+                        let address = allocate(allocator, bytes, &stream).expose_provenance();
+                        next.send((address, stream.clone())).unwrap();
                         for (address, theirs) in receiver.try_iter() {
                             // The framework orders its streams.
                             stream.wait(&theirs.record().unwrap()).unwrap();
-                            free(
-                                allocator,
-                                std::ptr::with_exposed_provenance_mut(address),
-                                &stream,
-                            );
+                            free(address, &stream);
                         }
                     }
                     drop(next);
-                    for (address, theirs) in receiver {
-                        free(
-                            allocator,
-                            std::ptr::with_exposed_provenance_mut(address),
-                            &theirs,
-                        );
-                    }
+                    receiver
+                        .iter()
+                        .for_each(|(address, theirs)| free(address, &theirs));
                 });
             }
             drop(senders);
