@@ -1,9 +1,9 @@
 //! Copy kernels with two access patterns: coalesced and strided.
 
-use crate::error::{KernelError, Result, argument, length};
+use crate::error::{argument, length, value};
 use crate::grid;
 use cuda_um::{
-    Device, Kernel, Module, Stream, constant,
+    Device, Kernel, Module, Result, Stream, constant,
     kernel::{ReadArg, WriteArg},
 };
 
@@ -22,17 +22,12 @@ impl CopyKernels {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load::load(
-            device,
-            include_str!("../ptx/copy.ptx"),
-            |module: &Module| {
-                Ok(Self {
-                    device: device.clone(),
-                    coalesced: module.kernel("copy_coalesced_f32")?,
-                    strided: module.kernel("copy_strided_f32")?,
-                })
-            },
-        )
+        let module = Module::load(device, include_str!("../ptx/copy.ptx"))?;
+        Ok(Self {
+            device: device.clone(),
+            coalesced: module.kernel("copy_coalesced_f32")?,
+            strided: module.kernel("copy_strided_f32")?,
+        })
     }
 
     /// Enqueues `output[i] = input[i]` for `input [n]` and `output [n]`. Adjacent threads copy adjacent elements.
@@ -64,9 +59,8 @@ impl CopyKernels {
                 stream,
                 grid::strided(&self.device, count),
                 (input, output, constant(count as u64)),
-            )?
-        };
-        Ok(())
+            )
+        }
     }
 
     /// Enqueues `output[i] = input[i]` for `input [n]` and `output [n]`. Adjacent threads copy elements that are `stride`
@@ -93,12 +87,7 @@ impl CopyKernels {
         length("copy", "output", count, output.len())?;
         if stride == 0 || count % stride != 0 {
             let allowed = format!("a divisor of the length, {count}");
-            return Err(KernelError::Value {
-                kernel: "copy",
-                parameter: "stride",
-                found: stride,
-                allowed,
-            });
+            return Err(value("copy", "stride", stride, &allowed));
         }
         if count == 0 {
             return Ok(());
@@ -115,8 +104,7 @@ impl CopyKernels {
                     constant(count as u64),
                     constant(stride as u64),
                 ),
-            )?
-        };
-        Ok(())
+            )
+        }
     }
 }

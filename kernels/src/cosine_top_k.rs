@@ -5,10 +5,10 @@ mod shape;
 
 pub use shape::TopKShape;
 
-use crate::error::{Result, argument};
+use crate::error::argument;
 use crate::grid;
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, Module, Stream, View, constant,
+    Device, DeviceBuffer, Kernel, Module, Result, Stream, View, constant,
     kernel::{ReadArg, WriteArg},
 };
 use std::mem::MaybeUninit;
@@ -30,18 +30,13 @@ impl CosineTopK {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load::load(
-            device,
-            include_str!("../ptx/cosine_top_k.ptx"),
-            |module: &Module| {
-                Ok(Self {
-                    device: device.clone(),
-                    scales: module.kernel("row_scales")?,
-                    partial: module.kernel("cosine_top_k_partial")?,
-                    merge: module.kernel("cosine_top_k_merge")?,
-                })
-            },
-        )
+        let module = Module::load(device, include_str!("../ptx/cosine_top_k.ptx"))?;
+        Ok(Self {
+            device: device.clone(),
+            scales: module.kernel("row_scales")?,
+            partial: module.kernel("cosine_top_k_partial")?,
+            merge: module.kernel("cosine_top_k_merge")?,
+        })
     }
 
     /// Enqueues the search for the `k` targets with the highest cosine for each query.
@@ -122,9 +117,8 @@ impl CosineTopK {
                     constant(chunks as u64),
                     k,
                 ),
-            )?;
+            )
         }
-        Ok(())
     }
 
     /// Enqueues the powers of two and inverse norms of `rows [count, dim]`.

@@ -1,8 +1,10 @@
 //! Sets all elements to one value.
 
-use crate::error::{Result, argument};
+use crate::error::argument;
 use crate::grid;
-use cuda_um::{Device, DeviceCopy, Kernel, Module, Scalar, Stream, constant, kernel::WriteArg};
+use cuda_um::{
+    Device, DeviceCopy, Kernel, Module, Result, Scalar, Stream, constant, kernel::WriteArg,
+};
 
 /// The kernels `fill_u8` to `fill_u64`, loaded on a device.
 #[derive(Debug)]
@@ -20,19 +22,14 @@ impl Fill {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load::load(
-            device,
-            include_str!("../ptx/fill.ptx"),
-            |module: &Module| {
-                Ok(Self {
-                    device: device.clone(),
-                    u8: module.kernel("fill_u8")?,
-                    u16: module.kernel("fill_u16")?,
-                    u32: module.kernel("fill_u32")?,
-                    u64: module.kernel("fill_u64")?,
-                })
-            },
-        )
+        let module = Module::load(device, include_str!("../ptx/fill.ptx"))?;
+        Ok(Self {
+            device: device.clone(),
+            u8: module.kernel("fill_u8")?,
+            u16: module.kernel("fill_u16")?,
+            u32: module.kernel("fill_u32")?,
+            u64: module.kernel("fill_u64")?,
+        })
     }
 
     /// Enqueues `output[i] = value` for every element of `output [n]`: plain data of 1, 2, 4 or 8 bytes.
@@ -83,8 +80,7 @@ impl Fill {
                 _ => self
                     .u64
                     .launch(stream, config, (output, value.cast::<u64>(), count)),
-            }?;
+            }
         }
-        Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! The sum of an array: in shared memory, and with a naive kernel.
 
 use crate::cpu::{THREADS, blocks};
-use crate::error::{KernelError, Result, argument, length};
+use crate::error::{argument, length, value};
 use cuda_um::{
-    Device, DeviceBuffer, Kernel, LaunchConfig, Module, Stream, constant,
+    Device, DeviceBuffer, Kernel, LaunchConfig, Module, Result, Stream, constant,
     kernel::{ReadArg, WriteArg},
 };
 
@@ -21,17 +21,12 @@ impl Reduce {
     /// # Errors
     /// The device refuses the module.
     pub fn load(device: &Device) -> Result<Self> {
-        crate::load::load(
-            device,
-            include_str!("../ptx/reduce.ptx"),
-            |module: &Module| {
-                Ok(Self {
-                    device: device.clone(),
-                    shared: module.kernel("reduce_sum_f32")?,
-                    naive: module.kernel("reduce_sum_naive_f32")?,
-                })
-            },
-        )
+        let module = Module::load(device, include_str!("../ptx/reduce.ptx"))?;
+        Ok(Self {
+            device: device.clone(),
+            shared: module.kernel("reduce_sum_f32")?,
+            naive: module.kernel("reduce_sum_naive_f32")?,
+        })
     }
 
     /// Enqueues `output[0]` = the sum of `input`, for `input [n]` and `output [1]`. Each block adds in shared memory, then one
@@ -67,9 +62,8 @@ impl Reduce {
                 (input, &mut sums, constant(count as u64)),
             )?;
             self.shared
-                .launch(stream, shape(1), (&sums, output, constant(blocks as u64)))?;
+                .launch(stream, shape(1), (&sums, output, constant(blocks as u64)))
         }
-        Ok(())
     }
 
     /// Enqueues `output[0] +=` every element of `input`, for `input [n]` and `output [1]`, with one atomic addition for each
@@ -99,11 +93,9 @@ impl Reduce {
         let blocks = u32::try_from(count.div_ceil(THREADS))
             .ok()
             .filter(|blocks| *blocks <= i32::MAX as u32);
-        let blocks = blocks.ok_or_else(|| KernelError::Value {
-            kernel: "reduce",
-            parameter: "the length of `input`",
-            found: count,
-            allowed: format!("at most {}", i32::MAX as usize * THREADS),
+        let blocks = blocks.ok_or_else(|| {
+            let allowed = format!("at most {}", i32::MAX as usize * THREADS);
+            value("reduce", "the length of `input`", count, &allowed)
         })?;
         // SAFETY: the arguments are those of `reduce_sum_naive_f32`, which reads `count` elements and adds to one.
         unsafe {
@@ -111,9 +103,8 @@ impl Reduce {
                 stream,
                 shape(blocks as usize),
                 (input, output, constant(count as u64)),
-            )?
-        };
-        Ok(())
+            )
+        }
     }
 }
 

@@ -271,7 +271,10 @@ pub(crate) fn message(refused: &CudaError) -> String {
                 false => subject.clone(),
             };
             // A setting of the Rust library.
-            let subject = subject.replace(", which needs Oversubscription::Allowed", "");
+            let subject = match subject.split_once(", which needs oversubscription") {
+                Some((subject, _)) => subject.to_owned(),
+                None => subject,
+            };
             format!(
                 "out of memory: {subject}: {requested_bytes} bytes requested, {free_bytes} free of {total_bytes}; drop arrays, or request less memory"
             )

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use um_backend::profile::{Profiler, Trace};
 
-use cuda_um_trace::{Call, Finding, Place, fitting_name};
+use cuda_um_trace::{Call, Finding, Place};
 
 use crate::backend::backend;
 use crate::errors::{Kind, argument, error, without_lock};
@@ -56,8 +56,6 @@ const MOST_SITES: usize = 1 << 16;
 
 /// Notes the file and the line that made an array.
 pub(crate) fn note(name: &str, site: &str) {
-    // As a trace has them.
-    let (name, site) = (fitting_name(name), fitting_name(site));
     let mut sites = SITES.lock();
     if sites.len() < MOST_SITES || sites.contains_key(name) {
         sites.insert(name.to_owned(), site.to_owned());

@@ -18,12 +18,6 @@ pub enum CostError {
         /// The message of the parser.
         reason: String,
     },
-    /// A field is missing.
-    #[error("the cost model has no {field:?}")]
-    Missing {
-        /// Its name.
-        field: String,
-    },
     /// A field that cost models do not have.
     #[error("a cost model has no field {field:?}")]
     Unknown {

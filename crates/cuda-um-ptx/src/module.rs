@@ -121,33 +121,26 @@ impl Module {
                 driver: device.ptx_version(),
             });
         }
-        let target = self.target();
+        let (target, compute) = (self.target(), device.compute);
         let name = target
             .strip_prefix("sm_")
-            .or(target.strip_prefix("compute_"))
-            .unwrap_or(target);
+            .or(target.strip_prefix("compute_"));
+        let name = name.unwrap_or(target);
         let digits = name.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
-        let Ok(number) = digits.parse::<u32>() else {
-            return Err(LoadError::Target {
-                target: target.into(),
-                compute: device.compute,
-            });
-        };
-        let wanted = (number / 10, number % 10);
-        // `sm_90a` runs on 9.0 only, `sm_100f` on the devices of its family.
-        let fits = match &name[digits.len()..] {
-            "a" => device.compute == wanted,
-            "f" => device.compute.0 == wanted.0 && device.compute >= wanted,
-            _ => device.compute >= wanted,
-        };
+        let fits = digits.parse::<u32>().is_ok_and(|number| {
+            let wanted = (number / 10, number % 10);
+            // `sm_90a` runs on 9.0 only, `sm_100f` on the devices of its family.
+            match &name[digits.len()..] {
+                "a" => compute == wanted,
+                "f" => compute.0 == wanted.0 && compute >= wanted,
+                _ => compute >= wanted,
+            }
+        });
         if fits {
-            Ok(())
-        } else {
-            Err(LoadError::Target {
-                target: target.into(),
-                compute: device.compute,
-            })
+            return Ok(());
         }
+        let target = target.into();
+        Err(LoadError::Target { target, compute })
     }
 
     /// The names of the kernels, in the order of the text.
@@ -166,19 +159,22 @@ impl Module {
         self.kernels().find(|kernel| kernel.name() == name)
     }
 
-    /// The variables in device memory. [`Launch::variables`](crate::Launch::variables) has their addresses in this order.
-    pub fn variables(&self) -> impl Iterator<Item = Variable<'_>> {
+    fn in_memory(&self) -> impl Iterator<Item = &syntax::Variable> {
         self.0
             .tree
             .variables
             .iter()
             .filter(|variable| in_memory(variable))
-            .map(|variable| Variable {
-                name: self.str(variable.name),
-                bytes: variable.bytes(),
-                align: variable.align,
-                constant: variable.space == Space::Const,
-            })
+    }
+
+    /// The variables in device memory. [`Launch::variables`](crate::Launch::variables) has their addresses in this order.
+    pub fn variables(&self) -> impl Iterator<Item = Variable<'_>> {
+        self.in_memory().map(|variable| Variable {
+            name: self.str(variable.name),
+            bytes: variable.bytes(),
+            align: variable.align,
+            constant: variable.space == Space::Const,
+        })
     }
 
     /// The bytes that variable `index` begins with; `addresses` has the addresses of all variables, for pointers among them.
@@ -186,13 +182,7 @@ impl Module {
     /// # Panics
     /// If `index` is not that of a variable, or `addresses` has fewer elements than there are variables.
     pub fn initial_bytes(&self, index: usize, addresses: &[u64]) -> Vec<u8> {
-        let variables: Vec<_> = self
-            .0
-            .tree
-            .variables
-            .iter()
-            .filter(|variable| in_memory(variable))
-            .collect();
+        let variables: Vec<_> = self.in_memory().collect();
         let variable = variables[index];
         let width = variable.kind.bytes() as usize;
         let mut bytes = vec![0; variable.bytes() as usize];
@@ -209,11 +199,9 @@ impl Module {
                     name,
                     offset,
                     shift,
-                    ..
                 } => {
-                    let of = variables
-                        .iter()
-                        .position(|other| self.str(other.name) == self.str(name));
+                    let named = |other: &&syntax::Variable| self.str(other.name) == self.str(name);
+                    let of = variables.iter().position(named);
                     of.map_or(0, |of| addresses[of].wrapping_add_signed(offset)) >> shift
                 }
             };

@@ -52,7 +52,6 @@ pub struct Attribution {
     spans: Vec<Range<usize>>,
     explanations: Vec<Explanation>,
     launches: Vec<Option<usize>>,
-    uncut: u64,
 }
 
 impl Attribution {
@@ -60,7 +59,7 @@ impl Attribution {
     pub fn of(trace: &Trace) -> Self {
         let mut order: Vec<usize> = (0..trace.records.len()).collect();
         order.sort_by_key(|&record| trace.records[record].start);
-        let mut index = BufferIndex::new(&trace.buffers, trace.records.len());
+        let mut index = BufferIndex::new(&trace.buffers);
         let mut pieces = Vec::with_capacity(trace.records.len());
         let mut spans = vec![0..0; trace.records.len()];
         for &at in &order {
@@ -83,7 +82,6 @@ impl Attribution {
             pieces,
             spans,
             launches,
-            uncut: index.uncut,
         }
     }
 
@@ -93,13 +91,6 @@ impl Attribution {
     /// The trace has no such record.
     pub fn pieces(&self, record: usize) -> &[Piece] {
         &self.pieces[self.spans[record].clone()]
-    }
-
-    /// Number of migrations over so many buffers that they were not split at every border. The rest of such a record counts
-    /// towards the buffer at the start of its last piece. This happens only if the records of a trace together cross hundreds
-    /// of thousands of borders.
-    pub fn uncut_records(&self) -> u64 {
-        self.uncut
     }
 
     /// The operation that was running.

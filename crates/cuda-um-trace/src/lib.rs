@@ -15,7 +15,7 @@ mod trace;
 mod units;
 
 pub use attribution::{Attribution, Explanation, Piece};
-pub use pattern::{BlockUse, BufferPattern, Order, SuggestedPattern, Usage, patterns};
+pub use pattern::{BufferPattern, SuggestedPattern, Usage, patterns};
 pub use picture::{html, perfetto};
 pub use report::{
     BufferLine, Call, CauseLine, Finding, FindingKind, MigrationReport, OperationLine, Saving,
@@ -25,9 +25,6 @@ pub use trace::{
     AccessedRange, Buffer, Cause, DeviceInfo, FaultAccess, KernelRun, Operation, OperationKind,
     Place, Record, RecordKind, Source, Trace, TraceError,
 };
-// For the profiler of cuda-um.
-#[doc(hidden)]
-pub use trace::fitting_name;
 
 /// Size of the blocks in which the driver manages residency: 2 MiB.
 pub const BLOCK_BYTES: u64 = 2 << 20;

@@ -1,13 +1,7 @@
 //! The use of each buffer, from its records and operations, and the `AccessPattern` of `cuda-um` that fits it.
-//!
-//! This module sees only addresses that faulted: a prefetched buffer has no known order.
 
-mod blocks;
-mod order;
 mod usage;
 
-pub use blocks::BlockUse;
-pub use order::Order;
 pub use usage::{SuggestedPattern, Usage};
 
 use crate::report::Context;
@@ -24,10 +18,6 @@ pub struct BufferPattern {
     pub name: String,
     /// The readers and writers of the buffer.
     pub usage: Usage,
-    /// The order in which its addresses were accessed.
-    pub order: Order,
-    /// Its 2 MiB blocks, from its first byte. Blocks without any event are left out.
-    pub blocks: Vec<BlockUse>,
     /// The pattern to state when the buffer is allocated.
     pub suggests: Option<SuggestedPattern>,
 }
@@ -55,14 +45,11 @@ pub fn patterns(trace: &Trace) -> Vec<BufferPattern> {
     buffers
         .filter(|(_, buffer)| !slabs.contains(&buffer.id))
         .map(|(index, buffer)| {
-            let blocks = blocks::of(&context, index);
-            let (usage, suggests) = usage::of(&context, index, &blocks);
+            let (usage, suggests) = usage::of(&context, index);
             BufferPattern {
                 buffer: buffer.id,
                 name: buffer.name.clone(),
                 usage,
-                order: order::of(&context, index),
-                blocks,
                 suggests,
             }
         })

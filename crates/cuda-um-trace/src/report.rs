@@ -14,7 +14,7 @@ pub use traffic::Traffic;
 use crate::{Attribution, Source, Trace};
 pub(crate) use context::Context;
 use cuda_um_cost::CostModel;
-pub(crate) use find::Directions;
+pub(crate) use find::{ALTERNATIONS, alternations};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -60,10 +60,6 @@ pub struct MigrationReport {
     pub dropped_records: u64,
     /// Number of missing operations, buffers and kernels: attribution and findings may be wrong.
     pub dropped_operations: u64,
-    /// Number of migrations over too many buffers; some of their bytes count towards other buffers
-    /// ([`Attribution::uncut_records`]).
-    #[serde(default)]
-    pub uncut_records: u64,
 }
 
 impl MigrationReport {
@@ -92,7 +88,6 @@ impl MigrationReport {
             avoidable,
             dropped_records: trace.dropped_records,
             dropped_operations: trace.dropped_operations,
-            uncut_records: attribution.uncut_records(),
         }
     }
 

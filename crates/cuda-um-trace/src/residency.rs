@@ -10,10 +10,6 @@ const FINEST: u64 = 64 * 1024;
 const FEW: u64 = 48;
 /// Huge buffers are divided into larger blocks, down to about this number.
 const MANY: u64 = 256;
-/// Blocks are also larger if records cover many blocks each: the records of all blocks together make at most this number of
-/// changes, plus a few for each record.
-const MOST_CHANGES: u64 = 1 << 14;
-const CHANGES_OF_A_RECORD: u64 = 4;
 
 /// The location of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +102,7 @@ fn of_buffer(
     advised: &[(u64, bool)],
     prefetched: &[u64],
 ) -> Residency {
-    let blocks = Blocks::of(&trace.buffers[buffer], parts);
+    let blocks = Blocks::of(&trace.buffers[buffer]);
     let first = blocks.first_states(trace, parts);
     let mut history = History::new(&blocks, &first);
     for part in parts {
@@ -144,8 +140,8 @@ struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    fn of(buffer: &'a Buffer, parts: &[Part]) -> Self {
-        let bytes_each = block_bytes(buffer, parts);
+    fn of(buffer: &'a Buffer) -> Self {
+        let bytes_each = block_bytes(buffer.bytes);
         Self {
             buffer,
             bytes_each,
@@ -272,24 +268,12 @@ impl<'a> History<'a> {
 }
 
 /// 2 MiB; smaller for small buffers, larger for huge ones.
-fn block_bytes(about: &Buffer, parts: &[Part]) -> u64 {
-    let bytes = about.bytes;
+fn block_bytes(bytes: u64) -> u64 {
     let mut block = FINEST;
     while block < BLOCK_BYTES && bytes.div_ceil(block) > FEW {
         block *= 2;
     }
     while bytes.div_ceil(block) > MANY {
-        block *= 2;
-    }
-    let changes = |block: u64| {
-        let of_part = |part: &Part| {
-            let offset = part.address.saturating_sub(about.address);
-            (offset + part.bytes).div_ceil(block) - offset / block
-        };
-        parts.iter().map(of_part).sum::<u64>()
-    };
-    let most = MOST_CHANGES + CHANGES_OF_A_RECORD * parts.len() as u64;
-    while block < bytes && changes(block) > most {
         block *= 2;
     }
     block

@@ -4,8 +4,6 @@
 
 mod check;
 
-pub use check::fitting_name;
-
 use serde::{Deserialize, Serialize};
 
 /// All data that were recorded between a start and a stop.
@@ -46,11 +44,11 @@ impl Trace {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads the output of [`Trace::to_json`]. The text may be untrusted.
+    /// Reads the output of [`Trace::to_json`].
     ///
     /// # Errors
     /// [`TraceError::Json`] for other text, [`TraceError::Format`] for another version of the format, [`TraceError::Invalid`]
-    /// for a value that no machine can have recorded ([`check`](Self::check)).
+    /// for a number that no machine can have recorded.
     pub fn from_json(json: &str) -> Result<Self, TraceError> {
         let trace: Self = serde_json::from_str(json)?;
         if trace.format != Self::FORMAT {
@@ -76,17 +74,13 @@ pub enum TraceError {
         /// Its version.
         found: u32,
     },
-    /// A value that no machine can have recorded.
-    #[error("{field:?} of {entry} is {value}; allowed is {allowed}")]
+    /// A number that no machine can have recorded.
+    #[error("{list}[{index}] has a number that no machine records, or ends before it starts")]
     Invalid {
-        /// The entry: `"records[3]"`, counted from 0, or `"the trace"`.
-        entry: String,
-        /// The field's name.
-        field: &'static str,
-        /// The value.
-        value: String,
-        /// The allowed values.
-        allowed: &'static str,
+        /// The list: `"records"`, or `"the trace"`.
+        list: &'static str,
+        /// The number of the entry, from 0.
+        index: usize,
     },
 }
 

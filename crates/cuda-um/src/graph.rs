@@ -138,11 +138,8 @@ pub fn is_capturing() -> bool {
     capture::current().is_some()
 }
 
-/// Does work now, also if this thread captures.
 #[doc(hidden)]
-pub fn outside<R>(work: impl FnOnce() -> R) -> R {
-    crate::sync::outside(work)
-}
+pub use crate::sync::outside;
 
 impl Graph {
     /// The numbers of the buffers that the launches must get, and whether they are written.

@@ -9,9 +9,9 @@ pub(crate) mod shard;
 
 pub(crate) use crate::sync::held::{
     CALL, Held, Turn, after_unlock, assert_no_lock_held, caught, has_turn, holds, is_in_subscriber,
-    is_outside, outside, this_thread, to_subscriber,
+    is_outside, this_thread, to_subscriber,
 };
-pub use crate::sync::held::{Later, later};
+pub use crate::sync::held::{Later, later, outside};
 pub(crate) use crate::sync::locks::{atomic, global, thread};
 
 use crate::fork;

@@ -47,8 +47,8 @@ fn main() -> Result<(), CudaError> {
     say!("{}", backend.runtime_description());
     let (device, stream) = (backend.device(), backend.device().stream());
     let scale = Scale::load(device)?;
-    let input = backend.create_cuda::<f32>(LEN)?;
-    let mut output = backend.create_cuda::<f32>(LEN)?;
+    let input = backend.create_buffer::<f32>(LEN, DType::F32)?;
+    let mut output = backend.create_buffer::<f32>(LEN, DType::F32)?;
     let behind_dyn = backend.create::<f32>(BufferKind::Cuda, LEN)?;
     let mut out_dyn = backend.create::<f32>(BufferKind::Cuda, LEN)?;
     let erased = backend.create_erased(BufferKind::Cuda, DType::F32, LEN)?;
@@ -58,21 +58,21 @@ fn main() -> Result<(), CudaError> {
     let mut ways: [Way<'_>; 4] = [
         (
             "typed",
-            Box::new(|| Ok(scale.launch(stream, &input, &mut output, 2.0)?)),
+            Box::new(|| scale.launch(stream, &input, &mut output, 2.0)),
         ),
         (
             "dyn Buffer",
-            Box::new(|| Ok(scale.launch(stream, &*behind_dyn, &mut *out_dyn, 2.0)?)),
+            Box::new(|| scale.launch(stream, &*behind_dyn, &mut *out_dyn, 2.0)),
         ),
         (
             "erased",
-            Box::new(|| Ok(scale.launch(stream, &erased, &mut out_erased, 2.0)?)),
+            Box::new(|| scale.launch(stream, &erased, &mut out_erased, 2.0)),
         ),
         (
             "two guards of shared storage",
             Box::new(|| {
                 let (input, mut output) = (shared.read()?, out_shared.write()?);
-                Ok(scale.launch(stream, &input, &mut output, 2.0)?)
+                scale.launch(stream, &input, &mut output, 2.0)
             }),
         ),
     ];

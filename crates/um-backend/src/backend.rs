@@ -1,10 +1,6 @@
 //! The backend: a device, and functions that allocate buffers for it.
 
 mod allocate;
-#[cfg(feature = "auto-prefetch")]
-mod auto;
-#[cfg(feature = "profile")]
-mod counting;
 mod erased;
 mod pools;
 
@@ -46,8 +42,6 @@ pub struct CudaBackend {
     /// The configuration, of which a sibling takes all but the device and the runtime.
     config: Arc<CudaBackendConfig>,
     pools: Pools,
-    #[cfg(feature = "profile")]
-    counter: Arc<cuda_um_sys::locks::Mutex<Option<Arc<um_profile::MigrationCounter>>>>,
 }
 
 /// The kinds of buffers, for [`CudaBackend::create`].
@@ -111,8 +105,6 @@ impl CudaBackend {
             pools: Pools::new(&device, &config)?,
             device,
             config,
-            #[cfg(feature = "profile")]
-            counter: Arc::default(),
         })
     }
 
@@ -165,6 +157,16 @@ impl CudaBackend {
     /// Waits until memory that was dropped in use is free, and for copies to the device that have not arrived.
     pub fn trim(&self) -> usize {
         self.pools.trim() + self.device.trim()
+    }
+
+    /// Runs `work` and returns its result with a trace of the migrations meanwhile: see [`um_profile`], which can also count them. Both work on
+    /// the simulator too.
+    ///
+    /// # Errors
+    /// As for [`um_profile::profile`].
+    #[cfg(feature = "profile")]
+    pub fn profile<R>(&self, work: impl FnOnce() -> R) -> Result<(R, um_profile::Trace)> {
+        Ok(um_profile::profile(self.device.runtime(), work)?)
     }
 
     /// Waits for all work on the device.

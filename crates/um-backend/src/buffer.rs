@@ -180,7 +180,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Errors of CUDA.
-    #[doc(alias = "cudaMemset")]
     fn set_zero(&mut self) -> Result<()> {
         let zero = bytemuck::Zeroable::zeroed();
         match self.memory_mut() {
@@ -281,15 +280,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
         operations::copy_within(self, range, to)
     }
 
-    /// Migrates all elements to a location, on the library's stream of the device.
-    ///
-    /// # Errors
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
-    #[doc(alias = "cudaMemPrefetchAsync")]
-    fn prefetch(&self, location: Location) -> Result<HintOutcome> {
-        self.prefetch_range(0..self.len(), location)
-    }
-
     /// Gives advice for all elements; the range is extended to whole pages.
     ///
     /// # Errors
@@ -303,7 +293,6 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
-    #[doc(alias = "cudaMemPrefetchAsync")]
     fn prefetch_range(&self, range: Range<usize>, location: Location) -> Result<HintOutcome> {
         operations::prefetch(self, range, location, None)
     }
@@ -396,5 +385,16 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// As for [`fill`](Self::fill) and [`copy_from_host_on`](Self::copy_from_host_on).
     fn fill_on(&mut self, value: T, stream: &Stream) -> Result<()> {
         operations::fill(self, 0..self.len(), value, Some(stream))
+    }
+}
+
+impl<T: Element> dyn Buffer<T> + '_ {
+    /// Migrates all elements to a location, such as a device, on the library's stream of the buffer's device.
+    ///
+    /// # Errors
+    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
+    #[doc(alias = "cudaMemPrefetchAsync")]
+    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
+        self.prefetch_range(0..self.len(), location.into())
     }
 }

@@ -67,7 +67,6 @@ pub fn all<T: Element>(make: Make<'_, T>) -> Verdict {
 /// The first rule that fails.
 pub fn pair<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
     operations(Rule::Pairs, &operation::copies(), target, source)?;
-    source_is_free(target, source)?;
     refusals::of_pair(target, source)
 }
 
@@ -240,22 +239,4 @@ fn threads<T: Element>(make: Make<'_, T>) -> Verdict {
 
 fn joined<R>(outcome: thread::Result<R>) -> R {
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-/// The caller may write or drop the source of a copy at once.
-fn source_is_free<T: Element>(target: Make<'_, T>, source: Make<'_, T>) -> Verdict {
-    let rule = Rule::Pairs;
-    for len in LENGTHS {
-        let (mut first, mut second) = (made(rule, target, len)?, made(rule, target, len)?);
-        let (mut source, elements) = made_with(rule, source, 1, len)?;
-        rule.works("copy_from_buffer", first.copy_from_buffer(&*source))?;
-        rule.works("set_zero of the source", source.set_zero())?;
-        let others = samples(800, len);
-        rule.works("copy_from_host", source.copy_from_host(&others))?;
-        rule.works("copy_from_buffer", second.copy_from_buffer(&*source))?;
-        drop(source);
-        rule.has(&*first, &elements, "after the source was written")?;
-        rule.has(&*second, &others, "after the source was dropped")?;
-    }
-    Ok(())
 }

@@ -1,10 +1,9 @@
 //! Buffers whose element type is a value.
 
-use std::io::{Read, Write};
 use std::ops::Range;
 
 use bytemuck::TransparentWrapper;
-use cuda_um::{Advice, Device, Error, Location, View, ViewMut, managed::HintOutcome, range};
+use cuda_um::{Device, Error, View, ViewMut, range};
 
 use crate::buffer::Buffer;
 use crate::dtype::{DType, Element, check_same, dtype_of};
@@ -200,39 +199,6 @@ impl ErasedBuffer {
         }
         range::same_length("copy_from", self.len(), source.len())?;
         self.bytes.copy_from_buffer(source.bytes())
-    }
-
-    /// Migrates all elements to a location: as [`Buffer::prefetch`].
-    ///
-    /// # Errors
-    /// As for [`Buffer::prefetch`].
-    pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
-        self.bytes.prefetch(location.into())
-    }
-
-    /// Gives advice for all elements: as [`Buffer::advise`].
-    ///
-    /// # Errors
-    /// As for [`Buffer::advise`].
-    pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.bytes.advise(advice)
-    }
-
-    /// Reads a range of elements from a file, a socket or another reader.
-    ///
-    /// # Errors
-    /// [`RangeOutOfBounds`](Error::RangeOutOfBounds) in elements, and as for [`Buffer::read_from`].
-    pub fn read_from(&mut self, source: &mut dyn Read, range: Range<usize>) -> Result<()> {
-        let range = self.byte_range(range)?;
-        self.bytes.read_from(source, range)
-    }
-
-    /// Writes a range of elements to a file, a socket or another writer.
-    ///
-    /// # Errors
-    /// As for [`read_from`](Self::read_from).
-    pub fn write_to(&self, target: &mut dyn Write, range: Range<usize>) -> Result<()> {
-        self.bytes.write_to(target, self.byte_range(range)?)
     }
 
     fn check_type<T: Element>(&self) -> Result<()> {

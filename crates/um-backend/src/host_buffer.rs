@@ -107,17 +107,6 @@ impl<T: Element> HostBuffer<T> {
     }
 }
 
-impl<T: Element> Clone for HostBuffer<T> {
-    fn clone(&self) -> Self {
-        let copy = self.as_slice().to_vec();
-        match &self.memory {
-            Memory::Plain(_) => Self::from_vec(copy),
-            Memory::Adopted(adopted) => UnifiedBuffer::from_vec(adopted.device(), copy)
-                .map_or_else(|_| Self::from_vec(self.as_slice().to_vec()), Self::adopting),
-        }
-    }
-}
-
 impl<T: Element> Buffer<T> for HostBuffer<T> {
     fn len(&self) -> usize {
         match &self.memory {

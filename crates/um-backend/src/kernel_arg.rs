@@ -49,7 +49,7 @@ macro_rules! arguments {
     };
 }
 arguments!(
-    (dyn Buffer<T> + '_), HostBuffer<T>;
+    (dyn Buffer<T> + '_), Box<dyn Buffer<T> + '_>, HostBuffer<T>;
     erased ErasedBuffer, SharedRead, SharedWrite;
     erased_mut ErasedBuffer, SharedWrite
 );

@@ -24,6 +24,7 @@ mod runtime;
 mod settings;
 mod sharded;
 mod shared;
+mod text;
 mod transfer;
 mod typed;
 
@@ -70,7 +71,7 @@ pub use cuda_um::{
 pub use cuda_um_sim as sim;
 /// Elements: `f16` and `bf16`.
 pub use half;
-/// The kernels of um-kernels: `?` converts their error to a [`CudaError`].
+/// The kernels of um-kernels.
 #[cfg(feature = "kernels")]
 pub use um_kernels as kernels;
 /// Traces of migrations, page faults, kernels and operations.

@@ -9,14 +9,12 @@ use crate::backend::CudaBackend;
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::dtype::{DType, Element};
-use crate::erased::ErasedBuffer;
 use crate::error::Result;
 use crate::shared::SharedBuffer;
 
 host_slices!([T: Element] dyn Buffer<T> + '_);
 
 hints_by_ordinal!([T: Element] dyn Buffer<T> + '_, |buffer| buffer.device());
-hints_by_ordinal!([] ErasedBuffer, |buffer| buffer.device());
 hints_by_ordinal!([] SharedBuffer, |buffer| buffer.device());
 
 impl CudaBackend {
@@ -29,15 +27,15 @@ impl CudaBackend {
         Ok(self.device().managed_memory_obstacle().is_none())
     }
 
-    /// [`create_cuda`](Self::create_cuda), with the element type as a value, too.
+    /// Allocates a buffer of `len` zeros in device memory, for a caller that has the element type as a value, too.
     ///
     /// # Errors
-    /// As for [`create_cuda`](Self::create_cuda); [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch) if `dtype` is not that of `T`.
+    /// As for [`DeviceBuffer::zeroed`]; [`CudaError::DTypeMismatch`](crate::CudaError::DTypeMismatch) if `dtype` is not that of `T`.
     #[doc(alias = "cudaMalloc")]
     #[track_caller]
     pub fn create_buffer<T: Element>(&self, len: usize, dtype: DType) -> Result<DeviceBuffer<T>> {
         dtype.check::<T>()?;
-        self.create_cuda(len)
+        self.zeroed(len)
     }
 
     /// Calls `prefetch_to_device` of the buffer.

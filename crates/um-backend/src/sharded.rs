@@ -1,6 +1,5 @@
 //! Rows over several devices.
 
-mod reshard;
 mod split;
 
 pub use split::Split;
@@ -38,15 +37,12 @@ use crate::error::{CudaError, Result, invalid};
 /// rows.each_shard(|_, _, range, shard| shard.fill(range.start as f32))?;
 /// assert_eq!(rows.to_vec()?, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]);
 /// rows.shard_mut(1).fill(7.0)?;
-/// rows.reshard(&backends, Split::Weights(&[1.0, 2.0]))?;
-/// assert_eq!((rows.rows_of(0), rows.rows_of(1)), (0..1, 1..3));
 /// # Ok::<(), um_backend::CudaError>(())
 /// ```
 #[derive(Debug)]
 pub struct Sharded<T: Element> {
     /// In the order of their rows.
     shards: Vec<Shard<T>>,
-    kind: BufferKind,
     row_len: usize,
 }
 
@@ -55,22 +51,6 @@ struct Shard<T> {
     backend: CudaBackend,
     rows: Range<usize>,
     buffer: Box<dyn Buffer<T>>,
-}
-
-impl<T: Element> Shard<T> {
-    fn new(
-        backend: &CudaBackend,
-        kind: BufferKind,
-        rows: Range<usize>,
-        row_len: usize,
-    ) -> Result<Self> {
-        let buffer = backend.create(kind, rows.len() * row_len)?;
-        Ok(Self {
-            backend: backend.clone(),
-            rows,
-            buffer,
-        })
-    }
 }
 
 fn failed(shard: usize, backend: &CudaBackend, cause: CudaError) -> CudaError {
@@ -96,18 +76,9 @@ impl<T: Element> Sharded<T> {
         row_len: usize,
         split: Split<'_>,
     ) -> Result<Self> {
-        check_row_len(row_len)?;
         range::size_bytes::<T>(rows.saturating_mul(row_len))?;
-        let ranges = split.ranges(backends, rows)?;
-        let jobs = backends.iter().zip(ranges).enumerate().collect();
-        let shards = each(jobs, 0, |(number, (backend, rows))| {
-            let shard = Shard::new(backend, kind, rows, row_len);
-            shard.map_err(|cause| failed(number, backend, cause))
-        })?;
-        Ok(Self {
-            shards,
-            kind,
-            row_len,
+        Self::made(backends, (rows, row_len), split, 0, |backend, rows| {
+            backend.create(kind, rows.len() * row_len)
         })
     }
 
@@ -126,28 +97,41 @@ impl<T: Element> Sharded<T> {
         row_len: usize,
         split: Split<'_>,
     ) -> Result<Self> {
-        check_row_len(row_len)?;
         if !elements.len().is_multiple_of(row_len) {
             let value = format!("{} elements", elements.len());
             let reason = format!("a row has {row_len} elements: give whole rows");
             return Err(invalid("the length of Sharded", value, reason));
         }
-        let ranges = split.ranges(backends, elements.len() / row_len)?;
+        let rows = elements.len().checked_div(row_len).unwrap_or_default();
+        let bytes = size_of_val(elements);
+        Self::made(backends, (rows, row_len), split, bytes, |backend, rows| {
+            backend.create_from(kind, &elements[rows.start * row_len..rows.end * row_len])
+        })
+    }
+
+    /// The shards, with the buffers that `make` makes of their rows; `bytes` of copies.
+    fn made(
+        backends: &[CudaBackend],
+        (rows, row_len): (usize, usize),
+        split: Split<'_>,
+        bytes: usize,
+        make: impl Fn(&CudaBackend, &Range<usize>) -> Result<Box<dyn Buffer<T>>> + Sync,
+    ) -> Result<Self> {
+        if row_len == 0 {
+            let reason = "a row has at least one element";
+            return Err(invalid("the row length of Sharded", 0, reason));
+        }
+        let ranges = split.ranges(backends, rows)?;
         let jobs = backends.iter().zip(ranges).enumerate().collect();
-        let shards = each(jobs, size_of_val(elements), |(number, (backend, rows))| {
-            let part = &elements[rows.start * row_len..rows.end * row_len];
-            let made = backend.create_from(kind, part);
+        let shards = each(jobs, bytes, |(number, (backend, rows))| {
+            let made = make(backend, &rows);
             Ok(Shard {
                 buffer: made.map_err(|cause| failed(number, backend, cause))?,
                 backend: backend.clone(),
                 rows,
             })
         })?;
-        Ok(Self {
-            shards,
-            kind,
-            row_len,
-        })
+        Ok(Self { shards, row_len })
     }
 
     /// The number of rows.
@@ -175,15 +159,6 @@ impl<T: Element> Sharded<T> {
     #[must_use]
     pub fn rows_of(&self, shard: usize) -> Range<usize> {
         self.shards[shard].rows.clone()
-    }
-
-    /// The backend of a shard, with its device and stream.
-    ///
-    /// # Panics
-    /// There is no shard with this number.
-    #[must_use]
-    pub fn backend(&self, shard: usize) -> &CudaBackend {
-        &self.shards[shard].backend
     }
 
     /// The rows of a device as a buffer.
@@ -278,14 +253,4 @@ fn each<J: Send, R: Send>(
         false => together(jobs, work),
     };
     results.into_iter().collect()
-}
-
-fn check_row_len(row_len: usize) -> Result<()> {
-    match row_len {
-        0 => {
-            let reason = "a row has at least one element";
-            Err(invalid("the row length of Sharded", 0, reason))
-        }
-        _ => Ok(()),
-    }
 }

@@ -289,7 +289,6 @@ impl SharedBuffer {
     ///
     /// # Errors
     /// As for [`read`](Self::read), [`ErasedBuffer::typed`] and [`Buffer::copy_to_host`].
-    #[doc(alias = "cudaMemcpy")]
     pub fn copy_to_host<T: Element>(&self, target: &mut [T]) -> Result<()> {
         let guard = self.reading("SharedBuffer::copy_to_host", true)?;
         guard.typed()?.copy_to_host(target)
@@ -331,20 +330,21 @@ impl SharedBuffer {
     /// Migrates the part to a location, on the library's stream of the device.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::prefetch`].
+    /// As for [`read`](Self::read) and [`Buffer::prefetch_range_on`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
-        self.reading("SharedBuffer::prefetch", true)?
-            .prefetch(location)
+        let guard = self.reading("SharedBuffer::prefetch", true)?;
+        guard.bytes().prefetch(location)
     }
 
     /// Gives advice for the part, which is extended to whole pages.
     ///
     /// # Errors
-    /// As for [`read`](Self::read) and [`ErasedBuffer::advise`].
+    /// As for [`read`](Self::read) and [`Buffer::advise`].
     #[doc(alias = "cudaMemAdvise")]
     pub fn advise(&self, advice: Advice) -> Result<HintOutcome> {
-        self.reading("SharedBuffer::advise", true)?.advise(advice)
+        let guard = self.reading("SharedBuffer::advise", true)?;
+        guard.bytes().advise(advice)
     }
 
     /// Whether no other handle or guard has the storage. A [`CapturedStep`](crate::CapturedStep) does not count.

@@ -91,11 +91,6 @@ impl Buffer<u8> for ForeignHost {
         Ok(())
     }
 
-    fn fill(&mut self, value: u8) -> Result<(), CudaError> {
-        self.bytes_mut()?.fill(value);
-        Ok(())
-    }
-
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<u8>>, CudaError> {
         Ok(Box::new(HostBuffer::zeroed(len)?))
     }

@@ -1,9 +1,9 @@
 //! The program's calls while a profiler runs: buffers and operations, with times of the records' clock.
 
 use crate::lock::Mutex;
-use cuda_um::observe::{BufferInfo, Observer, Op, Part, SlabInfo, Told, What};
+use cuda_um::observe::{Observer, Op, Part, SlabInfo, Told, What};
 use cuda_um::{Advice, Device, Location, Runtime};
-use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place, fitting_name};
+use cuda_um_trace::{AccessedRange, Buffer, Operation, OperationKind, Place};
 use std::collections::HashMap;
 
 /// The clock of the records, in nanoseconds.
@@ -142,7 +142,7 @@ impl Session {
 
     fn made(&mut self, part: &Part<'_>, now: u64) {
         if let Some(at) = self.buffer(part, Some(now)) {
-            self.buffers[at].name = name(&part.info());
+            self.buffers[at].name = part.info().title();
         }
     }
 
@@ -190,7 +190,7 @@ impl Session {
         let slab = slab.and_then(|slab| self.slab(slab, info.is_managed, device));
         self.add(Buffer {
             id: info.id,
-            name: name(&info),
+            name: info.title(),
             site: info
                 .site
                 .map(|site| format!("{}:{}", site.file(), site.line())),
@@ -237,15 +237,10 @@ impl Session {
     }
 }
 
-/// Returns the name that the program set, or one from the type and length.
-fn name(info: &BufferInfo<'_>) -> String {
-    fitting_name(&info.title()).to_owned()
-}
-
 /// The kind of an operation in a trace; `None` for one that a trace does not have.
 fn kind(what: What<'_>, left_out: bool) -> Option<OperationKind> {
-    let launch = |kernel| OperationKind::Launch {
-        kernel: fitting_name(kernel).to_owned(),
+    let launch = |kernel: &str| OperationKind::Launch {
+        kernel: kernel.to_owned(),
     };
     Some(match what {
         What::Launch { kernel: name, .. } | What::Graph { name } => launch(name),

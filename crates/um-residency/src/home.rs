@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use cuda_um_sys::locks::{Mutex, RwLock};
+use cuda_um_sys::locks::RwLock;
 use um_backend::CudaError;
+use um_backend::cuda_um::buffer::{FileRead, Runs, read_into};
 use um_backend::cuda_um::{Device, DeviceBuffer, PinnedBuffer, Stream, View, ViewMut};
 
 use crate::access::Role;
@@ -58,23 +60,14 @@ impl Home {
         }
     }
 
-    /// Reads the first bytes of a file into device memory, on several threads and through the pinned ring of the device.
-    pub(crate) fn read_file(&self, mut to: ViewMut<'_, u8>) -> Result<()> {
-        let Self::File(file, start) = self else {
+    /// Reads the first bytes of a file into device memory.
+    pub(crate) fn read_file(&self, to: ViewMut<'_, u8>) -> Result<()> {
+        let (Self::File(file, start), false) = (self, to.is_empty()) else {
             return Ok(());
         };
-        let (total, failure) = (to.len(), Mutex::new(None));
-        to.host_overwrite(.., |first, slots| {
-            let mut bytes = vec![0; slots.len()];
-            if let Err(error) = read_at(file, &mut bytes, start + first as u64) {
-                failure.lock().get_or_insert(error);
-            }
-            slots.copy_from_slice(&bytes)
-        })?;
-        match failure.into_inner() {
-            Some(error) => Err(failed("reading a home", total, error)),
-            None => Ok(()),
-        }
+        let runs = [run(*start, to.len())];
+        let read = FileRead::new(to, &**file, &runs)?;
+        FileRead::run(&mut [read], usize::MAX, |_| ControlFlow::Continue(())).map(drop)
     }
 
     /// Writes device memory to the first bytes of a file.
@@ -108,14 +101,16 @@ impl Home {
     /// Copies bytes of the home to the host.
     pub(crate) fn get(&self, offset: usize, target: &mut [u8]) -> Result<()> {
         match self {
+            _ if target.is_empty() => {}
             Self::Nowhere => target.fill(0),
             Self::Memory(memory) => {
                 memory.view()?.copy_to_host_at(offset, target)?;
             }
             Self::File(file, start) => {
                 let total = target.len();
-                read_at(file, target, start + offset as u64)
-                    .map_err(|error| failed("reading a home", total, error))?;
+                let runs = [run(start + offset as u64, total)];
+                read_into(&**file, &runs, 0..total, target)
+                    .map_err(|(_, error)| failed("reading a home", total, error))?;
             }
         }
         Ok(())
@@ -148,6 +143,17 @@ impl Home {
                 .map_err(|error| failed("writing a home", source.len(), error))?,
         }
         Ok(())
+    }
+}
+
+/// A part of a file.
+fn run(offset: u64, bytes: usize) -> Runs {
+    Runs {
+        offset,
+        at: 0,
+        bytes,
+        count: 1,
+        stride: 0,
     }
 }
 
@@ -228,24 +234,8 @@ fn opened(_file: &File) -> io::Result<Opened> {
 }
 
 #[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
-}
-
-#[cfg(unix)]
 fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, bytes, at)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => (bytes, at) = (&mut bytes[read..], at + read as u64),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(windows)]

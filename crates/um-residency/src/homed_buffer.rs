@@ -91,8 +91,4 @@ impl<T: Element> Buffer<T> for Homed<T> {
             home.get(start, bytemuck::cast_slice_mut(target))
         })
     }
-
-    fn fill(&mut self, value: T) -> Result<()> {
-        self.fill_range(0..self.len, value)
-    }
 }

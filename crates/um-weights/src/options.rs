@@ -20,7 +20,6 @@ type Progress = dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync;
 /// let options = LoadOptions::default()
 ///     .threads(8)
 ///     .bytes_in_flight(256 << 20)
-///     .drop_page_cache(true)
 ///     .only(|name| name.starts_with("layers."))
 ///     .slices(move |tensor| match tensor.shape() {
 ///         [rows, _] => Some((0, rows * rank / 8..rows * (rank + 1) / 8)),
@@ -36,7 +35,6 @@ pub struct LoadOptions {
     pub(crate) progress: Arc<Progress>,
     pub(crate) bytes_in_flight: usize,
     pub(crate) threads: usize,
-    pub(crate) drop_page_cache: bool,
     pub(crate) is_mapped: bool,
     pub(crate) is_managed: bool,
 }
@@ -51,7 +49,6 @@ impl Default for LoadOptions {
             progress: Arc::new(|_, _| ControlFlow::Continue(())),
             bytes_in_flight: 512 << 20,
             threads: usize::MAX,
-            drop_page_cache: false,
             is_mapped: false,
             is_managed: false,
         }
@@ -100,13 +97,6 @@ impl LoadOptions {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
-        self
-    }
-
-    /// Tells the system to drop the files' pages from its cache after they were read (`posix_fadvise`), if it can.
-    #[must_use]
-    pub fn drop_page_cache(mut self, drop: bool) -> Self {
-        self.drop_page_cache = drop;
         self
     }
 

@@ -10,8 +10,6 @@ use um_backend::memory::BufferMemoryMut;
 
 use crate::error::{Error, Result};
 use crate::plan::{Group, Plan};
-#[cfg(target_os = "linux")]
-use crate::shard::Opening;
 
 /// The bytes of host memory that are read between two calls of the callback.
 const HOST_ROUND: usize = 64 << 20;
@@ -84,27 +82,7 @@ impl Plan {
             });
         }
         *done = before + file_bytes;
-        if self.options.drop_page_cache {
-            groups.iter().for_each(|group| self.drop_pages(group));
-        }
         Ok(())
-    }
-
-    /// A hint: its failure costs memory of the system's cache.
-    fn drop_pages(&self, group: &Group) {
-        #[cfg(target_os = "linux")]
-        if let Some(Ok(file)) = self.opened.shards[group.shard]
-            .file
-            .as_ref()
-            .map(Opening::file)
-            && let (Some(first), Some(last)) = (group.runs.first(), group.runs.last())
-        {
-            let end = last.offset + (last.count as u64 - 1) * last.stride + last.bytes as u64;
-            let length = std::num::NonZeroU64::new(end - first.offset);
-            let _ = rustix::fs::fadvise(file, first.offset, length, rustix::fs::Advice::DontNeed);
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = group;
     }
 }
 

@@ -343,10 +343,10 @@ fn header<'a>(
 impl Item<'_> {
     fn write(&self, to: &mut impl Write, path: &Path) -> Result<()> {
         let written = match self.from {
-            Contents::Buffer(buffer) => buffer.write_to(to, 0..buffer.len()),
+            Contents::Buffer(buffer) => buffer.bytes().write_to(to, 0..buffer.size_bytes()),
             Contents::Tensor(tensor) => {
                 let part = tensor.buffer().read();
-                part.and_then(|part| part.write_to(to, 0..part.len()))
+                part.and_then(|part| part.bytes().write_to(to, 0..part.size_bytes()))
             }
         };
         written.map_err(|error| match error {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use um_backend::profile::{MigrationCounts, trace};
+use um_backend::profile::{MigrationCounter, MigrationCounts, trace};
 use um_backend::{
     Advice, Buffer, BufferKind, CudaBackend, CudaBackendConfig, Element, Location, UnifiedBuffer,
 };
@@ -18,18 +18,23 @@ pub fn run(args: &Args, inputs: &Inputs) -> Result<(Value, Result<(), Failure>),
     let config = CudaBackendConfig::default().runtime(args.runtime());
     let backend = CudaBackend::initialize_blocking(config)?;
     let is_simulated = backend.is_simulated();
+    let is_profiled = args.trace.is_some() || args.profile.is_some();
+    // CUPTI supports only one of the two.
+    let counter = (!is_profiled).then(|| MigrationCounter::start(backend.device().runtime()));
+    let counter = counter.and_then(|started| {
+        let not_counted = |why: &_| {
+            let _ = writeln!(std::io::stderr(), "migrations are not counted: {why}");
+        };
+        started.inspect_err(not_counted).ok()
+    });
     let job = Job {
         kernel: CosineTopK::load(backend.device())?,
         backend: &backend,
+        counter,
         args,
         inputs,
     };
-    let is_profiled = args.trace.is_some() || args.profile.is_some();
     if !is_simulated {
-        // CUPTI supports only one of the two.
-        if !is_profiled && let Err(why) = backend.start_counting() {
-            let _ = writeln!(std::io::stderr(), "migrations are not counted: {why}");
-        }
         // What a program does only once counts for no kind: loading the kernel, and preparing the counters.
         for kind in args.kinds().filter(|kind| *kind != BufferKind::Host) {
             job.run(kind)?;
@@ -69,6 +74,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
 struct Job<'a> {
     kernel: CosineTopK,
     backend: &'a CudaBackend,
+    counter: Option<MigrationCounter>,
     args: &'a Args,
     inputs: &'a Inputs,
 }
@@ -87,11 +93,15 @@ impl Job<'_> {
         self.args.k.max(10).min(self.inputs.targets.rows)
     }
 
+    fn counts(&self) -> Option<MigrationCounts> {
+        self.counter.as_ref()?.read().ok()
+    }
+
     /// Returns the object of the run, and all cosines.
     fn run(&self, kind: BufferKind) -> Result<(Value, Vec<f32>), Failure> {
         let (queries, targets) = (&self.inputs.queries, &self.inputs.targets.values);
         let (results, mut notes) = (queries.rows * self.k(), Vec::new());
-        let before = self.backend.migration_counts();
+        let before = self.counts();
         let start = self.now(kind);
         let mut placed = Placed {
             targets: self.place(kind, "targets", targets, 0, &mut notes)?,
@@ -109,7 +119,7 @@ impl Job<'_> {
             (filled, computed),
             (computed, self.now(kind)),
         ];
-        let after = self.backend.migration_counts();
+        let after = self.counts();
 
         let us = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;
         let [place, compute, to_vec] = laps.map(|(begin, end)| us(end.0 - begin.0));

@@ -5,6 +5,7 @@ use cuda_um::{Advice, Device, DeviceBuffer, Event, Location, Stream, UnifiedBuff
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
+use um_backend::profile::MigrationCounter;
 use um_examples::Failure;
 use um_examples::machine::{Machine, example, median, us};
 use um_kernels::{CosineTopK, Scale, TopKShape, cosine_top_k_cpu};
@@ -28,8 +29,7 @@ fn main() -> ExitCode {
     example("prefetch_and_advice", |machine| {
         let stream = machine.device().create_stream()?;
         // CUPTI does not report managed memory that was allocated before its first start.
-        let uncounted = machine.backend.start_counting().err();
-        machine.backend.stop_counting();
+        let uncounted = MigrationCounter::start(machine.device().runtime()).err();
         let mut table = format!(
             "{:<24}{:>14}{:>16}{:>14}\n",
             "", "median", "device faults", "host faults"
@@ -73,16 +73,9 @@ fn measure(
 ) -> Result<String, Failure> {
     // Counting costs time on a GPU, so the timed rounds and the counted rounds are different.
     let times = (0..ROUNDS).map(&mut round).collect::<Result<_, _>>()?;
-    let _ = machine.backend.start_counting();
-    let before = machine.backend.migration_counts();
+    let counter = MigrationCounter::start(machine.device().runtime());
     (0..ROUNDS).try_for_each(|index| round(ROUNDS + index).map(drop))?;
-    let counted = before
-        .zip(machine.backend.migration_counts())
-        .map(|(before, now)| {
-            let gpu = now.gpu_faults - before.gpu_faults;
-            (gpu, now.cpu_faults - before.cpu_faults)
-        });
-    machine.backend.stop_counting();
+    let counted = counter.and_then(|counter| counter.read()).ok();
     let show = |faults: Option<u64>| {
         faults.map_or_else(
             || "?".into(),
@@ -90,8 +83,8 @@ fn measure(
         )
     };
     let (device, host) = (
-        show(counted.map(|(gpu, _)| gpu)),
-        show(counted.map(|(_, cpu)| cpu)),
+        show(counted.map(|counts| counts.gpu_faults)),
+        show(counted.map(|counts| counts.cpu_faults)),
     );
     let mut row = String::new();
     writeln!(

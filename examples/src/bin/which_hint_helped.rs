@@ -9,6 +9,7 @@ use cuda_um_testkit::say;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use um_auto::AutoPrefetch;
 use um_backend::profile::{
     profile,
     trace::{MigrationReport, html},
@@ -146,9 +147,13 @@ fn compare(args: &Args, machine: &Machine, saxpy: &Saxpy, stream: &Stream) -> Re
         say!("    a round from the third on, {name}: {}", us(time));
         best = best.min((time, name));
     }
-    let (time, report) = machine.backend.auto_prefetch(|| late(Hint::None))?;
-    let time = time?;
-    say!("{report}");
+    let device = machine.device();
+    let auto = match machine.backend.simulator().cloned() {
+        Some(sim) => AutoPrefetch::start_with_clock(device, move || sim.now())?,
+        None => AutoPrefetch::start(device)?,
+    };
+    let time = late(Hint::None)?;
+    say!("{}", auto.stop());
     say!(
         "a round from the third on with automatic prefetch: {}; the best by hand: {} ({}); ratio {:.3}",
         us(time),

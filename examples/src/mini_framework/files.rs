@@ -33,7 +33,8 @@ pub fn save(tensors: &[(String, Tensor)], file: &mut impl Write) -> Result<()> {
     file.write_all(&header).map_err(in_header)?;
     for (_, tensor) in tensors {
         let tensor = tensor.contiguous()?;
-        tensor.storage.read()?.write_to(file, 0..tensor.len())?;
+        let bytes = 0..tensor.storage.size_bytes();
+        tensor.storage.read()?.bytes().write_to(file, bytes)?;
     }
     Ok(())
 }
@@ -53,7 +54,8 @@ pub fn load(place: &Place, file: &mut impl Read) -> Result<Vec<(String, Tensor)>
     let entries: Vec<Entry> = serde_json::from_slice(&header).map_err(not_json)?;
     let tensor = |entry: Entry| {
         let tensor = Tensor::zeros(place, entry.dtype.parse::<DType>()?, &entry.shape)?;
-        tensor.storage.write()?.read_from(file, 0..tensor.len())?;
+        let bytes = 0..tensor.storage.size_bytes();
+        tensor.storage.write()?.bytes_mut().read_from(file, bytes)?;
         Ok((entry.name, tensor))
     };
     entries.into_iter().map(tensor).collect()

@@ -3,8 +3,10 @@
 use super::kernels::Kernels;
 use std::ops::Deref;
 use std::sync::Arc;
-use um_backend::cuda_um::range;
-use um_backend::{BufferKind, CudaBackend, DType, Element, Result, SharedBuffer, Stream};
+use um_backend::cuda_um::{UnifiedBuffer, range};
+use um_backend::{
+    BufferKind, CudaBackend, DType, Element, ErasedBuffer, Result, SharedBuffer, Stream,
+};
 
 // wrapper begins
 /// A device with its kernels and a stream, and the kind of memory of new tensors.
@@ -101,7 +103,19 @@ impl Tensor {
     /// The shape has another number of elements, or there is no memory.
     pub fn from_vec<T: Element>(place: &Place, elements: Vec<T>, shape: &[usize]) -> Result<Self> {
         range::same_length("the shape", shape.iter().product(), elements.len())?;
-        let buffer = place.backend.create_erased_from_vec(place.kind, elements)?;
+        let device = place.backend.device();
+        let buffer = match place.kind {
+            BufferKind::Unified | BufferKind::Host
+                if device.capabilities().pageable_memory_access =>
+            {
+                let bytes = UnifiedBuffer::from_vec(device, elements)?.into_bytes();
+                ErasedBuffer::from_bytes(Box::new(bytes), T::DTYPE)?
+            }
+            kind => {
+                let bytes = bytemuck::cast_slice(&elements);
+                place.backend.create_erased_from(kind, T::DTYPE, bytes)?
+            }
+        };
         Ok(Self {
             place: place.clone(),
             storage: SharedBuffer::new(buffer),

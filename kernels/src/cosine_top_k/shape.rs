@@ -1,9 +1,9 @@
 //! The shapes of a batch, and the grids of its kernels.
 
 use super::NAME;
-use crate::error::{KernelError, Result, length};
+use crate::error::{length, value};
 use crate::grid::BLOCK;
-use cuda_um::LaunchConfig;
+use cuda_um::{LaunchConfig, Result};
 
 /// Queries and targets of a tile; cuda/cosine_top_k.cu uses the same number.
 pub(super) const TILE: usize = 64;
@@ -39,12 +39,8 @@ impl TopKShape {
             ("k", self.k, 1, longest),
         ] {
             if !(least..=most).contains(&found) {
-                return Err(KernelError::Value {
-                    kernel: NAME,
-                    parameter,
-                    found,
-                    allowed: format!("{least} to {most}"),
-                });
+                let allowed = format!("{least} to {most}");
+                return Err(value(NAME, parameter, found, &allowed));
             }
         }
         for ((buffer, rows, row), found) in [

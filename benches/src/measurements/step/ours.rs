@@ -13,7 +13,7 @@ use cuda_um::{
     DeviceBuffer, Kernel, LaunchConfig, Memory, Module, Stream, UnifiedBuffer, buffer::kind::Owned,
     constant, kernel::WriteArg,
 };
-use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, RuntimeChoice};
+use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, DType, RuntimeChoice};
 
 /// A temporary of the library.
 pub(super) trait Temporary {
@@ -128,7 +128,10 @@ pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Operations> 
     let backend = CudaBackend::initialize_blocking(config)?;
     let same = backend.clone();
     // SAFETY: as for unified buffers.
-    let new = move |len| Ok(unsafe { backend.create_uninit::<f32>(kind, len) }?);
+    let new = move |len| {
+        let erased = unsafe { backend.create_erased_uninit(kind, DType::F32, len) }?;
+        Ok(erased.into_typed::<f32>()?)
+    };
     Ours::open(
         bench,
         new,

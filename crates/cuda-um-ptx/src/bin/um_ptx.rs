@@ -1,8 +1,10 @@
 //! `um_ptx`: lists the kernels of a PTX file, and runs one of them on the CPU with all checks and a report.
 #![allow(unsafe_code, reason = "vouches for the buffers that a kernel gets")]
 
-use clap::{Parser, Subcommand, ValueEnum};
-use cuda_um_ptx::{Checks, Device, Extent, Launch, Memory, Module, Refusal, Region, Report};
+use clap::{Parser, Subcommand};
+use cuda_um_ptx::{
+    Checks, Device, Extent, Launch, LineReport, Memory, Module, Parameter, Refusal, Region, Report,
+};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -54,9 +56,6 @@ struct Run {
     /// An argument, in the order of the parameters
     #[arg(long = "arg", allow_hyphen_values = true)]
     arguments: Vec<String>,
-    /// What is checked
-    #[arg(long, value_enum, default_value = "all")]
-    checks: Which,
     /// Runs blocks and warps in an order that this number decides
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -68,13 +67,6 @@ struct Run {
     show: Vec<usize>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Which {
-    All,
-    Default,
-    None,
-}
-
 fn dimensions(text: &str) -> Result<[u32; 3], String> {
     let mut sizes = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
@@ -82,10 +74,8 @@ fn dimensions(text: &str) -> Result<[u32; 3], String> {
         return Err("at most three numbers".to_owned());
     }
     for (size, part) in sizes.iter_mut().zip(parts) {
-        *size = part
-            .trim()
-            .parse()
-            .map_err(|_| format!("{part} is no number"))?;
+        let number = part.trim().parse();
+        *size = number.map_err(|_| format!("{part} is no number"))?;
     }
     Ok(sizes)
 }
@@ -199,13 +189,11 @@ fn argument(text: &str, buffers: &mut Buffers) -> Result<Argument, String> {
 
 fn run(run: &Run) -> Result<(), Box<dyn Error>> {
     let module = read(&run.file)?;
-    let names: Vec<_> = module
-        .kernels()
-        .map(|kernel| kernel.name().to_owned())
-        .collect();
+    let names: Vec<_> = module.kernels().map(|kernel| kernel.name()).collect();
     let all = names.join(", ");
     let name = match (&run.entry, names.as_slice()) {
-        (Some(name), _) | (None, [name]) => name,
+        (Some(name), _) => name,
+        (None, [name]) => *name,
         (None, _) => return Err(format!("name one of the kernels by --entry: {all}").into()),
     };
     let kernel = module.kernel(name);
@@ -214,12 +202,11 @@ fn run(run: &Run) -> Result<(), Box<dyn Error>> {
     let places = program.parameters();
     let given = run.arguments.len();
     if places.len() != given {
-        let sizes: Vec<_> = places.iter().map(|place| place.bytes.to_string()).collect();
-        let (count, sizes) = (sizes.len(), sizes.join(", "));
-        return Err(format!(
+        let (count, sizes) = (places.len(), sizes(places));
+        let text = format!(
             "{name} has {count} parameters (bytes: {sizes}), and {given} arguments were given"
-        )
-        .into());
+        );
+        return Err(text.into());
     }
     let mut buffers = Buffers::default();
     let (mut parameters, mut extents, mut shown) = (Vec::new(), Vec::new(), Vec::new());
@@ -227,19 +214,17 @@ fn run(run: &Run) -> Result<(), Box<dyn Error>> {
         let (bytes, buffer) = argument(text, &mut buffers)?;
         if bytes.len() != place.bytes {
             let (found, expected) = (bytes.len(), place.bytes);
-            return Err(format!(
+            let text = format!(
                 "argument {parameter}, {text}, has {found} bytes, and its parameter {expected}"
-            )
-            .into());
+            );
+            return Err(text.into());
         }
         parameters.resize(place.offset, 0);
         parameters.extend(bytes);
         if let Some((index, _)) = &buffer {
-            let Buffer { base, bytes, .. } = &buffers.0[*index];
-            let (base, bytes) = (*base, bytes.len() as u64);
             extents.push(Extent {
-                base,
-                bytes,
+                base: buffers.0[*index].base,
+                bytes: buffers.0[*index].bytes.len() as u64,
                 writable: true,
                 parameter,
             });
@@ -264,11 +249,7 @@ fn run(run: &Run) -> Result<(), Box<dyn Error>> {
         threads: 1,
         seed: run.seed,
         instructions: run.instructions,
-        checks: match run.checks {
-            Which::All => Checks::ALL,
-            Which::Default => Checks::default(),
-            Which::None => Checks::NONE,
-        },
+        checks: Checks::ALL,
         profile: true,
         ..Launch::default()
     };
@@ -276,11 +257,11 @@ fn run(run: &Run) -> Result<(), Box<dyn Error>> {
     for index in &run.show {
         let buffer = shown.get(*index).and_then(Option::as_ref);
         let (at, kind) = buffer.ok_or_else(|| format!("argument {index} is no buffer"))?;
-        let elements = buffers.0[*at]
-            .bytes
-            .chunks(bytes_of(kind, "")?.len())
-            .take(16);
-        let texts: Vec<_> = elements.map(|element| text_of(kind, element)).collect();
+        let elements = buffers.0[*at].bytes.chunks(bytes_of(kind, "")?.len());
+        let texts: Vec<_> = elements
+            .take(16)
+            .map(|element| text_of(kind, element))
+            .collect();
         println!("argument {index}: {}", texts.join(" "));
     }
     Ok(())
@@ -303,9 +284,7 @@ fn describe(report: &Report) -> String {
             traffic.read, traffic.written
         );
     }
-    let cost = |line: &cuda_um_ptx::LineReport| {
-        line.sectors + line.bank_conflicts + line.divergent_branches
-    };
+    let cost = |line: &LineReport| line.sectors + line.bank_conflicts + line.divergent_branches;
     let mut lines: Vec<_> = report.lines.iter().filter(|line| cost(line) > 0).collect();
     lines.sort_by_key(|line| std::cmp::Reverse(cost(line)));
     if !lines.is_empty() {
@@ -327,21 +306,20 @@ fn describe(report: &Report) -> String {
     text
 }
 
+fn sizes(parameters: &[Parameter]) -> String {
+    let sizes = parameters
+        .iter()
+        .map(|parameter| parameter.bytes.to_string());
+    sizes.collect::<Vec<_>>().join(", ")
+}
+
 fn list(file: &PathBuf) -> Result<(), Box<dyn Error>> {
     let module = read(file)?;
     let (major, minor) = module.version();
     println!("PTX {major}.{minor} for {}", module.target());
     for kernel in module.kernels() {
-        let sizes: Vec<_> = kernel
-            .parameters()
-            .iter()
-            .map(|place| place.bytes.to_string())
-            .collect();
-        println!(
-            "{}: parameters of {} bytes",
-            kernel.name(),
-            sizes.join(", ")
-        );
+        let sizes = sizes(&kernel.parameters());
+        println!("{}: parameters of {sizes} bytes", kernel.name());
         if let Err(error) = kernel.load(&Device::default()) {
             println!("    cannot run: {error}");
         }

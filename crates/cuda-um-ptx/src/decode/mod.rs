@@ -67,12 +67,8 @@ pub fn decode(kernel: Kernel<'_>) -> Result<Program> {
     if decoder.program.parameter_bytes > 32_764 {
         return Err(decoder.invalid(kernel.function.line, "more than 32764 bytes of parameters"));
     }
-    if kernel
-        .function
-        .cluster
-        .is_some_and(|dims| product(dims) > 1)
-    {
-        decoder.place.line = kernel.function.line;
+    decoder.place.line = kernel.function.line;
+    if kernel.function.cluster.map_or(1, product) > 1 {
         return decoder.unsupported("a cluster of more than one block");
     }
     decoder.declare(kernel.function)?;
@@ -138,18 +134,12 @@ impl<'m> Decoder<'m> {
 
     fn function(&mut self, index: usize) -> Result<()> {
         let function = self.functions[index].function;
+        let (line, source) = (function.line, (0, 0));
+        self.place = Place { line, source };
         let Some(body) = &function.body else {
-            return Err(self.invalid(
-                function.line,
-                format!("`{}` has no body", self.str(function.name)),
-            ));
+            return self.bad(format!("`{}` has no body", self.str(function.name)));
         };
-        self.entry = function.entry;
-        self.current = index;
-        self.place = Place {
-            line: function.line,
-            source: (0, 0),
-        };
+        (self.entry, self.current) = (function.entry, index);
         (self.blocks, self.guard) = (0, 0);
         self.labels.clear();
         self.targets.clear();
@@ -186,13 +176,9 @@ impl<'m> Decoder<'m> {
                 Statement::Label(label) => {
                     let number = self.targets.len();
                     self.targets.push(usize::MAX);
-                    let block = *stack.last().unwrap_or(&0);
-                    if self
-                        .labels
-                        .insert((block, self.module.str(*label)), number)
-                        .is_some()
-                    {
-                        return self.bad(format!("two labels `{}` in one block", self.str(*label)));
+                    let (block, name) = (*stack.last().unwrap_or(&0), self.str(*label));
+                    if self.labels.insert((block, name), number).is_some() {
+                        return self.bad(format!("two labels `{name}` in one block"));
                     }
                 }
                 _ => {}
@@ -205,10 +191,8 @@ impl<'m> Decoder<'m> {
         match statement {
             Statement::Open => {
                 self.blocks += 1;
-                self.scopes.push(Scope {
-                    block: self.blocks,
-                    ..Scope::default()
-                });
+                let (names, block) = (HashMap::new(), self.blocks);
+                self.scopes.push(Scope { names, block });
             }
             Statement::Close => {
                 self.scopes.pop();
@@ -300,12 +284,10 @@ impl<'m> Decoder<'m> {
             self.guard = (slot.index + 1) << 1 | u32::from(negated);
         }
         let opcode = self.str(instruction.opcode);
-        let mut parts = opcode.split('.').map(str::trim);
-        let name = parts.next().unwrap_or("");
-        let modifiers: Vec<&str> = parts.collect();
+        let parts: Vec<&str> = opcode.split('.').map(str::trim).collect();
         let form = Form {
-            name,
-            modifiers: &modifiers,
+            name: parts[0],
+            modifiers: &parts[1..],
             operands: &instruction.operands,
         };
         let done = self.arithmetic(&form)?
@@ -352,16 +334,12 @@ impl Form<'_> {
 
     /// The state space among the modifiers.
     fn space(&self) -> Option<Space> {
-        self.modifiers
-            .iter()
-            .find_map(|modifier| Space::named(modifier))
+        self.modifiers.iter().find_map(|name| Space::named(name))
     }
 
     /// The types among the modifiers, in their order.
     fn types(&self) -> impl DoubleEndedIterator<Item = Type> {
-        self.modifiers
-            .iter()
-            .filter_map(|modifier| Type::named(modifier))
+        self.modifiers.iter().filter_map(|name| Type::named(name))
     }
 
     /// The last type: most instructions have one.

@@ -87,37 +87,25 @@ impl Decoder<'_> {
             return self.unsupported("an operand of this size");
         }
         let class = Class::of(bits);
-        let float = |value: f64| {
-            if bits == 64 {
-                value.to_bits()
-            } else {
-                u64::from((value as f32).to_bits())
+        let value = match operand {
+            Operand::Integer(value) if bits == 1 => u64::from(*value != 0),
+            Operand::Integer(value) => *value,
+            Operand::F32(value) if bits == 64 => f64::from(f32::from_bits(*value)).to_bits(),
+            Operand::F32(value) => (*value).into(),
+            Operand::F64(value) if bits == 64 => *value,
+            Operand::F64(value) => (f64::from_bits(*value) as f32).to_bits().into(),
+            Operand::Name(name) | Operand::Sum(name, _) => {
+                let offset = if let Operand::Sum(_, offset) = operand {
+                    *offset
+                } else {
+                    0
+                };
+                let slot = self.value(*name, offset)?;
+                return self.fit(slot, class, bits);
             }
+            _ => return self.bad("a register or a constant is expected"),
         };
-        match operand {
-            Operand::Integer(value) if bits == 1 => {
-                self.constant(class, 1, Constant::Value(u64::from(*value != 0)))
-            }
-            Operand::Integer(value) => self.constant(class, bits, Constant::Value(*value)),
-            Operand::F32(value) if bits == 64 => self.constant(
-                class,
-                bits,
-                Constant::Value(f64::from(f32::from_bits(*value)).to_bits()),
-            ),
-            Operand::F32(value) => self.constant(class, bits, Constant::Value(u64::from(*value))),
-            Operand::F64(value) => {
-                self.constant(class, bits, Constant::Value(float(f64::from_bits(*value))))
-            }
-            Operand::Name(name) => {
-                let slot = self.value(*name, 0)?;
-                self.fit(slot, class, bits)
-            }
-            Operand::Sum(name, offset) => {
-                let slot = self.value(*name, *offset)?;
-                self.fit(slot, class, bits)
-            }
-            _ => self.bad("a register or a constant is expected"),
-        }
+        self.constant(class, bits, Constant::Value(value))
     }
 
     pub(super) fn fit(&mut self, slot: Slot, class: Class, bits: u32) -> Result<Slot> {
@@ -127,12 +115,12 @@ impl Decoder<'_> {
             return Ok(slot);
         }
         // Addresses in shared and local memory, and special registers, have either size.
-        let known = self
-            .program
-            .constants
-            .iter()
-            .find(|(other, _)| (other.class, other.index) == (slot.class, slot.index));
-        match known.map(|(_, constant)| *constant) {
+        let mut constants = self.program.constants.iter();
+        let same = |other: Slot| (other.class, other.index) == (slot.class, slot.index);
+        match constants
+            .find(|(other, _)| same(*other))
+            .map(|known| known.1)
+        {
             Some(
                 constant @ (Constant::Value(_)
                 | Constant::DynamicShared { .. }
@@ -153,10 +141,10 @@ impl Decoder<'_> {
             Some(Binding::Local(base) | Binding::Parameter(base)) => {
                 Some(Constant::Value(u64::from(base).wrapping_add_signed(offset)))
             }
-            Some(Binding::DynamicShared) => Some(Constant::DynamicShared {
-                offset,
-                generic: false,
-            }),
+            Some(Binding::DynamicShared) => {
+                let generic = false;
+                Some(Constant::DynamicShared { offset, generic })
+            }
             Some(Binding::Memory(index)) => Some(Constant::Variable { index, offset }),
             Some(Binding::Register(_) | Binding::Family { .. }) | None => None,
         };
@@ -166,10 +154,7 @@ impl Decoder<'_> {
         let text = self.str(name);
         let mut functions = self.module.tree().functions.iter();
         match self.special(text) {
-            Some((special, bits)) if offset == 0 => {
-                let class = if bits == 64 { Class::Long } else { Class::Word };
-                self.constant(class, bits, special)
-            }
+            Some((special, bits)) if offset == 0 => self.constant(Class::of(bits), bits, special),
             _ if functions.any(|function| self.str(function.name) == text) => {
                 self.unsupported("the address of a function")
             }

@@ -1,10 +1,6 @@
 //! Loads, stores and copies: elements between registers and memory that was found.
 
 #![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
-#![expect(
-    clippy::needless_range_loop,
-    reason = "loops over lanes become vector instructions"
-)]
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -58,39 +54,22 @@ impl At<'_, '_> {
         for (element, slot) in access.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let offset = element * access.bytes as usize;
-            if access.bytes == 4
-                && slot.class == Class::Word
-                && !access.strong
-                && located.mask == mask
-            {
+            let plain = access.bytes == 4 && slot.class == Class::Word && !access.strong;
+            if plain && located.mask == u32::MAX {
                 let d = &mut warp.words[slot.index as usize];
-                if mask == u32::MAX {
-                    for lane in 0..32 {
-                        // SAFETY: `locate` found `size` readable bytes for each lane.
-                        d[lane] =
-                            unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
-                    }
-                    continue;
-                }
-                for lane in lanes(mask) {
-                    // SAFETY: `locate` found `size` readable bytes for each lane of the mask.
+                for lane in 0..32 {
+                    // SAFETY: `locate` found `size` readable bytes for each lane.
                     d[lane] = unsafe { pointers[lane].add(offset).cast::<u32>().read_unaligned() };
                 }
                 continue;
             }
             for lane in lanes(mask) {
-                let value = if located.mask >> lane & 1 != 0 {
+                let mut value = 0;
+                if located.mask >> lane & 1 != 0 {
+                    let pointer = pointers[lane].wrapping_add(offset);
                     // SAFETY: `locate` found `size` readable bytes for each lane of its mask.
-                    unsafe {
-                        read(
-                            pointers[lane].wrapping_add(offset),
-                            access.bytes,
-                            access.strong,
-                        )
-                    }
-                } else {
-                    0
-                };
+                    value = unsafe { read(pointer, access.bytes, access.strong) };
+                }
                 let unused = 64 - 8 * access.bytes;
                 let value = if access.signed {
                     ((value << unused) as i64 >> unused) as u64
@@ -135,15 +114,9 @@ impl At<'_, '_> {
             let Some(slot) = *slot else { continue };
             let offset = element * access.bytes as usize;
             for lane in lanes(located.mask) {
+                let (pointer, value) = (pointers[lane].wrapping_add(offset), get(warp, slot, lane));
                 // SAFETY: `locate` found `size` writable bytes for each lane of its mask.
-                unsafe {
-                    write(
-                        pointers[lane].wrapping_add(offset),
-                        access.bytes,
-                        get(warp, slot, lane),
-                        access.strong,
-                    )
-                };
+                unsafe { write(pointer, access.bytes, value, access.strong) };
             }
         }
         Ok(())
@@ -260,22 +233,24 @@ pub(crate) fn get(warp: &Warp, slot: Slot, lane: usize) -> u64 {
 /// # Safety
 /// The bytes are readable.
 unsafe fn read(pointer: *mut u8, bytes: u32, strong: bool) -> u64 {
-    let aligned = pointer.addr() & (bytes as usize - 1) == 0;
-    // SAFETY: the caller's promise; atomic accesses are aligned.
-    unsafe {
-        match bytes {
-            1 => AtomicU8::from_ptr(pointer).load(Ordering::Acquire).into(),
-            2 if strong && aligned => AtomicU16::from_ptr(pointer.cast())
-                .load(Ordering::Acquire)
-                .into(),
-            4 if strong && aligned => AtomicU32::from_ptr(pointer.cast())
-                .load(Ordering::Acquire)
-                .into(),
-            8 if strong && aligned => AtomicU64::from_ptr(pointer.cast()).load(Ordering::Acquire),
-            2 => pointer.cast::<u16>().read_unaligned().into(),
-            4 => pointer.cast::<u32>().read_unaligned().into(),
-            _ => pointer.cast::<u64>().read_unaligned(),
-        }
+    macro_rules! read {
+        ($atomic:ty, $plain:ty) => {{
+            let pointer = pointer.cast::<$plain>();
+            // SAFETY: the caller's promise; atomic accesses are aligned.
+            unsafe {
+                if strong && pointer.is_aligned() {
+                    <$atomic>::from_ptr(pointer).load(Ordering::Acquire).into()
+                } else {
+                    pointer.read_unaligned().into()
+                }
+            }
+        }};
+    }
+    match bytes {
+        1 => read!(AtomicU8, u8),
+        2 => read!(AtomicU16, u16),
+        4 => read!(AtomicU32, u32),
+        _ => read!(AtomicU64, u64),
     }
 }
 
@@ -284,23 +259,23 @@ unsafe fn read(pointer: *mut u8, bytes: u32, strong: bool) -> u64 {
 /// # Safety
 /// The bytes are writable.
 unsafe fn write(pointer: *mut u8, bytes: u32, value: u64, strong: bool) {
-    let aligned = pointer.addr() & (bytes as usize - 1) == 0;
-    // SAFETY: the caller's promise; atomic accesses are aligned.
-    unsafe {
-        match bytes {
-            1 => AtomicU8::from_ptr(pointer).store(value as u8, Ordering::Release),
-            2 if strong && aligned => {
-                AtomicU16::from_ptr(pointer.cast()).store(value as u16, Ordering::Release)
+    macro_rules! write {
+        ($atomic:ty, $plain:ty) => {{
+            let pointer = pointer.cast::<$plain>();
+            // SAFETY: the caller's promise; atomic accesses are aligned.
+            unsafe {
+                if strong && pointer.is_aligned() {
+                    <$atomic>::from_ptr(pointer).store(value as $plain, Ordering::Release)
+                } else {
+                    pointer.write_unaligned(value as $plain)
+                }
             }
-            4 if strong && aligned => {
-                AtomicU32::from_ptr(pointer.cast()).store(value as u32, Ordering::Release)
-            }
-            8 if strong && aligned => {
-                AtomicU64::from_ptr(pointer.cast()).store(value, Ordering::Release)
-            }
-            2 => pointer.cast::<u16>().write_unaligned(value as u16),
-            4 => pointer.cast::<u32>().write_unaligned(value as u32),
-            _ => pointer.cast::<u64>().write_unaligned(value),
-        }
+        }};
+    }
+    match bytes {
+        1 => write!(AtomicU8, u8),
+        2 => write!(AtomicU16, u16),
+        4 => write!(AtomicU32, u32),
+        _ => write!(AtomicU64, u64),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::access::set;
 use super::check::SharedChecks;
 use super::exec::Stop;
-use super::fragments::{Fragment, Fragments, State};
+use super::fragments::{Fragments, State};
 use super::{BLOCK_TURNS, Grid, TURN, Worker, mix};
 use crate::launch::{Failure, FindingKind};
 use crate::program::{Constant, Reduce};
@@ -145,35 +145,24 @@ impl Worker<'_> {
     }
 
     fn deadlock(&self, block: &Block) -> Failure {
-        let waiting = block
-            .warps
-            .iter()
-            .find_map(|warp| Some((warp, warp.fragments.all.first()?)));
-        let (at, thread, text) = match waiting {
-            Some((
-                warp,
-                Fragment {
-                    pc, mask, state, ..
-                },
-            )) => {
-                let (at, text) = match state {
-                    State::Barrier { id, .. } => (
-                        pc.saturating_sub(1),
-                        format!("waits at barrier {id}, which the other threads do not reach"),
-                    ),
-                    _ => (*pc, "waits for lanes of its warp that do not come".into()),
-                };
-                (at as usize, warp.index * 32 + mask.trailing_zeros(), text)
-            }
-            None => (0, 0, "no thread is left".into()),
-        };
-        Failure::Finding(self.grid.finding(
-            FindingKind::Deadlock,
-            at,
-            block.common.id,
-            thread,
-            text,
-        ))
+        let mut warps = block.warps.iter();
+        let waiting = warps.find_map(|warp| Some((warp, warp.fragments.all.first()?)));
+        let (mut at, mut thread, mut text) = (0, 0, "no thread is left".into());
+        if let Some((warp, fragment)) = waiting {
+            (at, text) = match fragment.state {
+                State::Barrier { id, .. } => (
+                    fragment.pc.saturating_sub(1) as usize,
+                    format!("waits at barrier {id}, which the other threads do not reach"),
+                ),
+                _ => (
+                    fragment.pc as usize,
+                    "waits for lanes of its warp that do not come".into(),
+                ),
+            };
+            thread = warp.index * 32 + fragment.mask.trailing_zeros();
+        }
+        let (kind, id) = (FindingKind::Deadlock, block.common.id);
+        Failure::Finding(self.grid.finding(kind, at, id, thread, text))
     }
 
     /// Lanes have arrived or ended: barrier `id` may be complete.
@@ -188,10 +177,8 @@ impl Worker<'_> {
             Some((thread, at)) => {
                 let text =
                     "the other threads of the block wait at this barrier, but this one has ended";
-                Err((self
-                    .grid
-                    .finding(FindingKind::Barrier, at as usize, common.id, thread, text))
-                .into())
+                let (kind, at) = (FindingKind::Barrier, at as usize);
+                Err(self.grid.finding(kind, at, common.id, thread, text).into())
             }
             None => Ok(()),
         }
@@ -296,22 +283,19 @@ impl Barriers {
             barrier.arrived[warp] != 0 && self.alive[warp] & !barrier.arrived[warp] == 0
         };
         let warps = 0..self.lanes.len();
+        let mut all = warps.clone();
         let enough = match barrier.count {
-            Some(count) => warps.clone().filter(|&warp| whole(warp)).count() as u32 * 32 >= count,
-            None => warps
-                .clone()
-                .all(|warp| self.alive[warp] & !barrier.arrived[warp] == 0),
+            Some(count) => all.filter(|&warp| whole(warp)).count() as u32 * 32 >= count,
+            None => all.all(|warp| self.alive[warp] & !barrier.arrived[warp] == 0),
         };
         if !enough {
             return None;
         }
-        let missing = match barrier.count {
-            Some(_) => None,
-            None => warps.clone().find_map(|warp| {
-                let missing = self.lanes[warp] & !barrier.arrived[warp];
-                (missing != 0).then(|| (warp as u32 * 32 + missing.trailing_zeros(), barrier.at))
-            }),
-        };
+        let missing = warps.clone().find_map(|warp| {
+            let missing = self.lanes[warp] & !barrier.arrived[warp];
+            (missing != 0).then(|| (warp as u32 * 32 + missing.trailing_zeros(), barrier.at))
+        });
+        let missing = missing.filter(|_| barrier.count.is_none());
         let took_part = warps.filter(|&warp| barrier.arrived[warp] != 0).collect();
         barrier.reduced = barrier.popc;
         barrier.phase += 1;

@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "the bits of written bytes are the caller's")]
 
 use std::collections::HashMap;
+use std::mem::take;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -245,7 +246,6 @@ impl At<'_, '_> {
         }
         let write = kind.writes();
         let mut found = None;
-        // Lanes of one instruction that write to one address do not race: one of them wins. So look first, record afterwards.
         let access = |lane: usize, first: u64, stamp: u32, epoch: u32| {
             let (address, end) = (located.addresses[lane], located.addresses[lane] + size);
             // The word's bytes that are at or behind the address, and before the end.
@@ -261,62 +261,49 @@ impl At<'_, '_> {
             }
         };
         let epoch = checks.now[index];
-        let own = |other: &Access| usize::from(other.thread) / 32 == index && other.epoch == epoch;
-        for lane in lanes(located.mask) {
-            let (begin, end) = (located.addresses[lane] & !3, located.addresses[lane] + size);
-            if shared {
-                for word in (begin..end).step_by(4) {
-                    let Some(cell) = checks.cells.get(word as usize / 4).copied() else {
-                        continue;
-                    };
-                    let mut copy = cell;
-                    let hit = update(
-                        &mut copy,
-                        access(lane, word, pc as u32, epoch),
-                        write,
-                        |other| {
-                            checks.knows(index, other) || own(other) && other.stamp == pc as u32
-                        },
-                    );
-                    checks.cells[word as usize / 4] = copy;
-                    found = found.or(hit.map(|hit| (lane, word, hit)));
-                }
-                continue;
+        let mut words = take(&mut checks.cells);
+        // Lanes of one instruction that write to one address do not race: one of them wins.
+        let ordered = |other: &Access| {
+            let number = u64::from(other.block - 1);
+            let own = usize::from(other.thread) / 32 == index && other.epoch == epoch;
+            if number == common.number {
+                checks.knows(index, other) || own && (!shared || other.stamp == pc as u32)
+            } else {
+                global.may_be_ordered(number, common.number, other.stamp)
             }
-            let mut word = begin;
+        };
+        for lane in lanes(located.mask) {
+            let (mut word, end) = (located.addresses[lane] & !3, located.addresses[lane] + size);
             while word < end {
-                let page = word / PAGE;
-                let mut shard = global.shards[page as usize % SHARDS]
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                if !shard.contains_key(&page)
-                    && global.pages.fetch_add(1, Ordering::Relaxed) >= PAGES
-                {
-                    break;
-                }
-                let cells = shard
-                    .entry(page)
-                    .or_insert_with(|| Box::new([Cell::default(); PAGE as usize / 4]));
-                let stamp = global.clock.load(Ordering::SeqCst);
-                while word < end && word / PAGE == page {
-                    let hit = update(
-                        &mut cells[(word % PAGE) as usize / 4],
-                        access(lane, word, stamp, epoch),
-                        write,
-                        |other| match u64::from(other.block - 1) == common.number {
-                            true => checks.knows(index, other) || own(other),
-                            false => global.may_be_ordered(
-                                u64::from(other.block - 1),
-                                common.number,
-                                other.stamp,
-                            ),
-                        },
-                    );
+                let (page, mut shard) = (word / PAGE, None);
+                let (cells, base, stamp): (&mut [Cell], _, _) = if shared {
+                    (&mut words, 0, pc as u32)
+                } else {
+                    let pages = global.shards[page as usize % SHARDS].lock();
+                    let pages = shard.insert(pages.unwrap_or_else(PoisonError::into_inner));
+                    if !pages.contains_key(&page)
+                        && global.pages.fetch_add(1, Ordering::Relaxed) >= PAGES
+                    {
+                        break;
+                    }
+                    let new = || Box::new([Cell::default(); PAGE as usize / 4]);
+                    let cells = pages.entry(page).or_insert_with(new);
+                    (
+                        &mut cells[..],
+                        page * PAGE,
+                        global.clock.load(Ordering::SeqCst),
+                    )
+                };
+                let last = end.min(base + 4 * cells.len() as u64);
+                for word in (word..last).step_by(4) {
+                    let cell = &mut cells[(word - base) as usize / 4];
+                    let hit = update(cell, access(lane, word, stamp, epoch), write, ordered);
                     found = found.or(hit.map(|hit| (lane, word, hit)));
-                    word += 4;
                 }
+                word = if shared { end } else { (page + 1) * PAGE };
             }
         }
+        checks.cells = words;
         let Some((lane, word, (other, wrote))) = found else {
             return Ok(());
         };

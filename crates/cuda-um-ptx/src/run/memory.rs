@@ -212,12 +212,12 @@ impl At<'_, '_> {
             let text = format!("the address is no multiple of {size}");
             return mistake(self, (FindingKind::Misaligned, text, None));
         }
-        let (space, place) = match space {
-            Space::Generic => {
-                let (space, base) = window(address);
-                (space, address - base)
-            }
-            space => (space, address),
+        let (named, base) = window(address);
+        let generic = space == Space::Generic;
+        let (space, place) = if generic {
+            (named, address - base)
+        } else {
+            (space, address)
         };
         let end = place.checked_add(size);
         let grid = self.worker.grid;
@@ -262,16 +262,15 @@ impl At<'_, '_> {
         let found = match worker.cache.find(address, end, write) {
             Some(span) => Ok(span),
             None => worker.open(address, write).and_then(|span| {
-                let Span {
+                let &Span {
                     hi, id, parameter, ..
-                } = worker.cache.spans[span];
+                } = &worker.cache.spans[span];
                 if end <= hi {
                     return Ok(span);
                 }
-                let kind = if parameter.is_some() {
-                    FindingKind::OutsideArgument
-                } else {
-                    FindingKind::OutOfBounds
+                let kind = match parameter {
+                    Some(_) => FindingKind::OutsideArgument,
+                    None => FindingKind::OutOfBounds,
                 };
                 let text = format!("the access goes beyond the end by {} bytes", end - hi);
                 Err((kind, text, Some((id, parameter))))

@@ -164,14 +164,9 @@ impl<'a> Parser<'a> {
                     if self.token.kind != Kind::Quoted {
                         return self.error("a file's name in quotes");
                     }
-                    let text = self.advance().text;
-                    tree.files.push((
-                        number,
-                        Text {
-                            start: text.start + 1,
-                            end: text.end - 1,
-                        },
-                    ));
+                    let mut text = self.advance().text;
+                    (text.start, text.end) = (text.start + 1, text.end - 1);
+                    tree.files.push((number, text));
                     while self.take(b',') {
                         self.integer("time or size of the file")?;
                     }
@@ -305,15 +300,12 @@ impl<'a> Parser<'a> {
         let mut initial = Vec::new();
         if self.take(b'=') {
             // Elements of one element of each dimension: where a shorter inner list ends.
-            let mut strides: Vec<u64> = dimensions
-                .iter()
-                .skip(1)
-                .rev()
-                .scan(vector, |all, n: &u64| {
-                    *all = all.saturating_mul(*n);
-                    Some(*all)
-                })
-                .collect();
+            let inner = dimensions.iter().skip(1).rev();
+            let mut strides: Vec<u64> = (inner.scan(vector, |all, n: &u64| {
+                *all = all.saturating_mul(*n);
+                Some(*all)
+            }))
+            .collect();
             strides.reverse();
             if vector > 1 {
                 strides.push(vector);
@@ -324,13 +316,13 @@ impl<'a> Parser<'a> {
             unsized_array = false;
             dimensions[0] = initial.len() as u64 / vector;
         }
-        let elements = dimensions
-            .iter()
-            .try_fold(vector, |all, n| all.checked_mul(*n));
-        let Some(elements) = elements.filter(|n| {
+        let mut sizes = dimensions.iter();
+        let elements = sizes.try_fold(vector, |all, n| all.checked_mul(*n));
+        let fits = |n: &u64| {
             n.checked_mul(kind.bytes())
                 .is_some_and(|bytes| bytes < 1 << 40)
-        }) else {
+        };
+        let Some(elements) = elements.filter(fits) else {
             return self.error("a variable of less than 1 TiB");
         };
         let align = align.unwrap_or(kind.bytes() * vector);

@@ -10,25 +10,15 @@ use std::vec::IntoIter;
 const PAGE: u64 = 4096;
 /// The driver's unit of migration, at which the blocks of pools begin.
 const BLOCK: u64 = 2 << 20;
-/// Limit on the splits of all records together, in addition to a few for each record. A block of 2 MiB may hold thousands of
-/// small buffers, so many migrations of it would need an unlimited number of pieces. Beyond the limit, the rest of a record
-/// counts towards the buffer at the start of its last piece.
-const MOST_CUTS: usize = 1 << 18;
-const CUTS_OF_A_RECORD: usize = 8;
 
 pub(super) struct BufferIndex<'a> {
     buffers: &'a [Buffer],
     leaves: Layer,
     slabs: Layer,
-    /// Number of splits that are still allowed.
-    cuts: usize,
-    /// Records that were not split at every border.
-    pub(super) uncut: u64,
 }
 
 impl<'a> BufferIndex<'a> {
-    /// `records` is the number of records to split.
-    pub(super) fn new(buffers: &'a [Buffer], records: usize) -> Self {
+    pub(super) fn new(buffers: &'a [Buffer]) -> Self {
         let slabs: HashSet<u64> = buffers.iter().filter_map(|buffer| buffer.slab).collect();
         let (outer, inner): (Vec<usize>, Vec<usize>) = (0..buffers.len())
             .filter(|&index| buffers[index].bytes > 0)
@@ -37,8 +27,6 @@ impl<'a> BufferIndex<'a> {
             buffers,
             leaves: Layer::new(buffers, &inner),
             slabs: Layer::new(buffers, &outer),
-            cuts: MOST_CUTS + CUTS_OF_A_RECORD * records,
-            uncut: 0,
         }
     }
 
@@ -49,13 +37,7 @@ impl<'a> BufferIndex<'a> {
     }
 
     /// Splits a record of this time at the borders of buffers. The bytes and times of the pieces add up to those of the record.
-    pub(super) fn cut(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        nanoseconds: u64,
-        pieces: &mut Vec<Piece>,
-    ) {
+    pub(super) fn cut(&self, address: u64, bytes: u64, nanoseconds: u64, pieces: &mut Vec<Piece>) {
         let begin = pieces.len();
         let end = address.saturating_add(bytes);
         if end == address {
@@ -100,28 +82,14 @@ impl<'a> BufferIndex<'a> {
         share_time(&mut pieces[begin..], bytes, nanoseconds);
     }
 
-    /// The next border behind an address in `buffer`; `end` if there is none, or if no more splits are allowed.
-    fn border(&mut self, address: u64, buffer: Option<usize>, end: u64) -> u64 {
+    /// The next border behind an address in `buffer`; `end` if there is none.
+    fn border(&self, address: u64, buffer: Option<usize>, end: u64) -> u64 {
         let end_of_buffer = |index| match end_of(&self.buffers[index]) {
             end if end > address => end,
             end => end.next_multiple_of(BLOCK),
         };
-        let border = buffer
-            .map_or(u64::MAX, end_of_buffer)
-            .min(self.next_begin(address));
-        if border >= end {
-            return end;
-        }
-        match self.cuts.checked_sub(1) {
-            Some(cuts) => {
-                self.cuts = cuts;
-                border
-            }
-            None => {
-                self.uncut += 1;
-                end
-            }
-        }
+        let border = buffer.map_or(u64::MAX, end_of_buffer);
+        border.min(self.next_begin(address)).min(end)
     }
 
     fn at(&self, address: u64) -> Option<usize> {

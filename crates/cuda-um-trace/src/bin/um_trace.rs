@@ -4,8 +4,7 @@ use clap::{Parser, Subcommand};
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{MigrationReport, Trace, html, patterns, perfetto};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,8 +16,6 @@ Examples:
   um_trace perfetto trace.json -o trace.perfetto.json    then open it at ui.perfetto.dev
 
 Exit status: 0 done; 1 a file cannot be read, written or understood (one line says which); 2 wrong usage.";
-/// Limit on the bytes that are read from a file: pipes and devices may be endless.
-const LONGEST_BYTES: u64 = 1 << 30;
 
 /// Reports and pictures of unified memory migrations
 #[derive(Parser)]
@@ -128,22 +125,10 @@ impl Input {
 
 fn read(path: &Path) -> Result<String, String> {
     let text = match path.as_os_str() == "-" {
-        true => bounded(std::io::stdin(), LONGEST_BYTES),
-        false => File::open(path).and_then(|file| bounded(file, LONGEST_BYTES)),
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(path),
     };
     text.map_err(|error| in_file(path, error))
-}
-
-/// Reads the whole text if it is not longer than the limit.
-fn bounded(from: impl Read, most: u64) -> std::io::Result<String> {
-    let mut text = String::new();
-    from.take(most + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > most {
-        true => Err(std::io::Error::other(format!(
-            "it has more than {most} bytes"
-        ))),
-        false => Ok(text),
-    }
 }
 
 /// Removes characters that a terminal must not get: names in files and errors may contain any character.
@@ -185,7 +170,7 @@ fn stats(trace: &Trace) -> String {
     );
     for one in patterns(trace) {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{:?}: {}, order {}", one.name, one.usage, one.order);
+        let _ = write!(text, "{:?}: {}", one.name, one.usage);
         let _ = match one.suggests {
             Some(pattern) => writeln!(text, "; suggests {pattern}"),
             None => writeln!(text),
@@ -196,14 +181,7 @@ fn stats(trace: &Trace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bounded, printable};
-
-    #[test]
-    fn files_without_an_end_are_not_read_for_ever() {
-        assert_eq!(bounded(&b"1234"[..], 4).unwrap(), "1234");
-        let error = bounded(std::io::repeat(b' '), 4).unwrap_err();
-        assert_eq!(error.to_string(), "it has more than 4 bytes");
-    }
+    use super::printable;
 
     #[test]
     fn control_characters_are_not_shown() {

@@ -1,8 +1,7 @@
 //! The use of a buffer: which side reads it, which side writes it, and in which order.
 
-use super::blocks::BlockUse;
 use crate::Place;
-use crate::report::Context;
+use crate::report::{ALTERNATIONS, Context, alternations};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -65,13 +64,7 @@ impl fmt::Display for SuggestedPattern {
     }
 }
 
-const ALTERNATIONS: u64 = 3;
-
-pub(super) fn of(
-    context: &Context,
-    buffer: usize,
-    blocks: &[BlockUse],
-) -> (Usage, Option<SuggestedPattern>) {
+pub(super) fn of(context: &Context, buffer: usize) -> (Usage, Option<SuggestedPattern>) {
     let uses = &context.uses[buffer];
     let count = |host: bool, write: bool| {
         let these = uses.iter();
@@ -82,11 +75,9 @@ pub(super) fn of(
     let (host_reads, host_writes) = (count(true, false), count(true, true));
     let (device_reads, device_writes) = (count(false, false), count(false, true));
     let writes = host_writes + device_writes;
-    let ping_pong = blocks
-        .iter()
-        .any(|block| block.alternations >= ALTERNATIONS);
+    let ping_pong = alternations(context, buffer, |_| true).0 >= ALTERNATIONS;
     let written_first = uses.first().is_some_and(|one| one.write);
-    let usage = match (uses.len(), blocks.len()) {
+    let usage = match (uses.len(), context.parts[buffer].len()) {
         (0, 0) => Usage::Untouched,
         (0, _) if ping_pong => Usage::PingPong,
         (0, _) => Usage::Unknown,

@@ -66,7 +66,7 @@ impl Events<'_> {
         let (number, name) = match (&operation.kind, operation.stream) {
             (OperationKind::Host, _) => (1, "host access".to_owned()),
             (_, None) => (2, "calls".to_owned()),
-            (_, Some(stream)) => (3 + stream, format!("calls, stream {stream}")),
+            (_, Some(stream)) => (stream.saturating_add(3), format!("calls, stream {stream}")),
         };
         let track = Track {
             process: HOST,
@@ -110,7 +110,7 @@ impl Events<'_> {
             } => {
                 arguments["bytes"] = bytes.into();
                 let name = format!("{} to {}", place(from), place(to));
-                let track = u64::from(place_number(from)) * 100 + u64::from(place_number(to));
+                let track = place_number(from) * 100 + place_number(to);
                 (1_000 + track, name, line::cause(cause))
             }
             RecordKind::GpuFault { device, faults, .. } => {
@@ -211,9 +211,9 @@ fn place(place: Place) -> String {
     }
 }
 
-fn place_number(place: Place) -> u32 {
+fn place_number(place: Place) -> u64 {
     match place {
         Place::Host => 0,
-        Place::Device(device) => device + 1,
+        Place::Device(device) => u64::from(device) + 1,
     }
 }

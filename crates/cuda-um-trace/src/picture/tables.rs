@@ -32,7 +32,7 @@ pub(super) fn tables(page: &mut String, trace: &Trace, report: &MigrationReport)
         "moving",
     ];
     table(page, "By cause", &head, by_cause(report));
-    let head = ["buffer", "use", "order", "suggests"];
+    let head = ["buffer", "use", "suggests"];
     table(page, "Access patterns", &head, access_patterns(trace));
 }
 
@@ -90,7 +90,6 @@ fn access_patterns(trace: &Trace) -> Vec<Vec<Cell>> {
         vec![
             plain(markup(&one.name)),
             plain(markup(&one.usage.to_string())),
-            plain(markup(&one.order.to_string())),
             plain(markup(&one.suggestion_text())),
         ]
     });

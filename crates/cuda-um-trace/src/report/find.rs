@@ -8,7 +8,8 @@ mod price;
 mod read_mostly;
 mod round_trips;
 
-pub(crate) use round_trips::Directions;
+pub(crate) use ping_pong::ALTERNATIONS;
+pub(crate) use round_trips::alternations;
 
 use super::Finding;
 use super::context::Context;

@@ -111,12 +111,6 @@ impl MigrationReport {
                 "{dropped} buffers, kernels or operations not stored, so some lines may be attributed wrongly"
             ));
         }
-        if self.uncut_records > 0 {
-            let records = units::count(self.uncut_records, "migration");
-            parts.push(format!(
-                "{records} over very many buffers not split at each, so some bytes count towards other buffers"
-            ));
-        }
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 

@@ -48,7 +48,7 @@ fn every_task_writes_what_it_says() {
     let json: serde_json::Value =
         serde_json::from_str(&output(&["report", &trace, "--json"])).unwrap();
     assert_eq!(json["total"]["gpu_faults"], 144);
-    assert!(output(&["stats", &trace]).contains("\"targets\": read-only, order sequential"));
+    assert!(output(&["stats", &trace]).contains("\"targets\": read-only"));
     assert!(output(&["perfetto", &trace]).starts_with('{'));
     let page = file("page.html", "");
     assert_eq!(output(&["html", &trace, "-o", &page]), "");

@@ -3,7 +3,7 @@
 use crate::support::{Builder, DEVICE};
 use cuda_um_cost::CostModel;
 use cuda_um_trace::{
-    Cause, MigrationReport, OperationKind, Place, Record, RecordKind, Trace, html, perfetto,
+    Cause, MigrationReport, OperationKind, Place, RecordKind, Trace, html, perfetto,
 };
 
 /// One entry of each kind.
@@ -17,64 +17,29 @@ fn small() -> Trace {
     builder.finish()
 }
 
-/// The error names the entry, the value and the allowed values.
+/// The error names the entry.
 #[test]
-fn values_that_no_machine_has_are_refused() {
-    type Change = fn(&mut Trace);
-    let thrashing = |trace: &mut Trace| {
-        let kind = RecordKind::Thrashing { bytes: 1 << 43 };
-        let (address, start, end) = (0, 0, 0);
-        let record = Record {
-            kind,
-            address,
-            start,
-            end,
-        };
-        trace.records = vec![record; 3];
-    };
-    let cases: [(&str, Change); 8] = [
-        (
-            "\"end\" of the trace is 3; allowed is no time before the start",
-            |trace| trace.end = 3,
-        ),
-        ("\"start\" of kernels[0] is 18446744073709551615", |trace| {
-            trace.kernels[0].start = u64::MAX;
+fn numbers_that_no_machine_has_are_refused() {
+    type Case = (&'static str, fn(&mut Trace));
+    let cases: [Case; 6] = [
+        ("the trace[0]", |trace| trace.end = 3),
+        ("buffers[0]", |trace| trace.buffers[0].address = u64::MAX),
+        ("operations[0]", |trace| {
+            trace.operations[0].accesses[0].offset = 1;
         }),
-        (
-            "\"freed\" of buffers[0] is 5; allowed is no time before",
-            |trace| {
-                trace.buffers[0].freed = Some(5);
-            },
-        ),
-        (
-            "\"address\" of buffers[0] is 18446744073709551615",
-            |trace| {
-                trace.buffers[0].address = u64::MAX;
-            },
-        ),
-        (
-            "\"accesses\" of operations[0] is 3145728 bytes from 1 on",
-            |trace| {
-                trace.operations[0].accesses[0].offset = 1;
-            },
-        ),
-        ("\"id\" of operations[1] is 0", |trace| {
-            trace.operations[1].id = 0
-        }),
-        ("\"ordinal\" of devices[1] is 0", |trace| {
-            trace.devices.push(trace.devices[0].clone());
-        }),
-        (
-            "\"bytes\" of records[2] is 8796093022208; allowed is so many",
-            thrashing,
-        ),
+        ("operations[1]", |trace| trace.operations[1].end = 1),
+        ("kernels[0]", |trace| trace.kernels[0].start = u64::MAX),
+        ("records[2]", |trace| trace.records[2].address = u64::MAX),
     ];
-    for (says, change) in cases {
+    for (entry, change) in cases {
         let mut trace = small();
         assert_eq!(Trace::from_json(&trace.to_json()).unwrap(), trace);
         change(&mut trace);
         let refused = Trace::from_json(&trace.to_json()).unwrap_err().to_string();
-        assert!(refused.starts_with(says), "{refused}");
+        assert!(
+            refused.starts_with(&format!("{entry} has a number ")),
+            "{refused}"
+        );
     }
 }
 

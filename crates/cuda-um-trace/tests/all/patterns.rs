@@ -1,7 +1,7 @@
 //! Uses of buffers, and the patterns that fit them.
 
 use crate::support::{Builder, DEVICE};
-use cuda_um_trace::{BufferPattern, Cause, Order, Place, SuggestedPattern, Usage, patterns};
+use cuda_um_trace::{BufferPattern, Cause, Place, SuggestedPattern, Usage, patterns};
 
 const MIB: u64 = 1 << 20;
 
@@ -11,58 +11,6 @@ fn pattern(work: impl Fn(&mut Builder, u64)) -> BufferPattern {
     let buffer = builder.buffer("data", 16 * MIB);
     work(&mut builder, buffer);
     patterns(&builder.finish()).remove(0)
-}
-
-fn order(offsets: &[u64]) -> Order {
-    let faulted = pattern(|builder, buffer| {
-        let base = builder.get(buffer).address;
-        builder.launch_with("kernel", &[(buffer, false)], |builder| {
-            for offset in offsets {
-                builder.gpu_fault(base + offset, 1);
-            }
-        });
-    });
-    faulted.order
-}
-
-#[test]
-fn the_order_of_faults() {
-    let every = |step: u64| (0..12).map(move |index| index * step).collect::<Vec<u64>>();
-    assert_eq!(order(&every(65_536)), Order::Sequential);
-    assert_eq!(order(&every(MIB)), Order::Strided { stride_bytes: MIB });
-    assert_eq!(
-        order(&[7, 3, 11, 2, 9, 1, 14, 5].map(|at| at * MIB)),
-        Order::Random
-    );
-    assert_eq!(
-        order(&[0, 1, 3, 2, 5, 9, 10, 11, 13, 14, 15].map(|at| at * MIB)),
-        Order::Sequential
-    );
-    assert_eq!(order(&[0, MIB]), Order::Unknown);
-}
-
-#[test]
-fn faults_that_bring_whole_blocks_are_sequential() {
-    let found = pattern(|builder, buffer| {
-        let base = builder.get(buffer).address;
-        builder.launch_with("kernel", &[(buffer, false)], |builder| {
-            for block in 0..8 {
-                builder.gpu_fault(base + block * 2 * MIB, 1);
-                builder.migration(base + block * 2 * MIB, 2 * MIB, DEVICE, Cause::Prefetch);
-            }
-        });
-    });
-    assert_eq!(found.order, Order::Sequential);
-}
-
-#[test]
-fn each_run_begins_anew() {
-    let found = pattern(|builder, buffer| {
-        for _ in 0..4 {
-            builder.launch_faulting("kernel", &[(buffer, true)]);
-        }
-    });
-    assert_eq!(found.order, Order::Sequential);
 }
 
 fn usage(work: impl Fn(&mut Builder, u64)) -> (Usage, Option<SuggestedPattern>) {
@@ -115,7 +63,7 @@ fn who_reads_and_writes() {
 }
 
 #[test]
-fn ping_pong_by_blocks() {
+fn ping_pong_of_a_part() {
     let found = pattern(|builder, data| {
         let base = builder.get(data).address;
         builder.launch("step", &[(data, true)]);
@@ -124,19 +72,8 @@ fn ping_pong_by_blocks() {
             builder.migration(base + 4 * MIB, 4096, DEVICE, Cause::Coherence);
             builder.migration(base + 4 * MIB, 4096, Place::Host, Cause::Coherence);
         }
-        builder.migration(base + 7 * MIB, 2 * MIB, DEVICE, Cause::User);
     });
     assert_eq!(found.usage, Usage::PingPong);
-    let blocks: Vec<_> = found
-        .blocks
-        .iter()
-        .map(|one| (one.offset / MIB, one.to_device_bytes, one.alternations))
-        .collect();
-    assert_eq!(
-        blocks,
-        [(4, 8192, 3), (6, MIB, 0)],
-        "two equal blocks are one run"
-    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::error::Result;
 /// Launchers that are safe to call take it (see [`Scalar`](crate::Scalar)), and use only the view: the view is what the kernel gets.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be read as an array of `{T}`",
-    note = "pass `&buffer` or a `View` of a buffer of `{T}`"
+    note = "pass `&buffer` or a `View` of a buffer of `{T}`; of a `Vec`, make a buffer first (`UnifiedBuffer::from_slice`)"
 )]
 pub trait ReadArg<T> {
     /// Returns the elements to read.

@@ -51,17 +51,11 @@ pub(super) unsafe fn exchange(
     if view.is_empty() {
         return Ok(());
     }
-    let (raw, (call, access)) = (view.raw, direction.names());
+    let (call, access) = direction.names();
     let part = [view.part(access)];
     let op = Op::with_host(view.device(), &part);
     let is_beside_guards = op.device.state().is_beside_guards();
-    let copy = Staged {
-        direction,
-        host,
-        device: view.address(),
-        bytes: view.len(),
-        kind: direction.kind(raw),
-    };
+    let copy = Staged::new(direction, host, &view);
     // Its captures are few, because the way past observers passes them by their addresses.
     let work = |calls: &Calls| {
         let raw = view.raw;

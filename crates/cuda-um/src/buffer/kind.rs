@@ -43,11 +43,11 @@ pub trait Owned: Kind + Sized + 'static {
 #[derive(Debug)]
 pub enum Unified {}
 
-/// The kind of a [`DeviceBuffer`](crate::DeviceBuffer).
+/// The kind of a [`DeviceBuffer`].
 #[derive(Debug)]
 pub enum Device {}
 
-/// The kind of a [`PinnedBuffer`](crate::PinnedBuffer).
+/// The kind of a [`PinnedBuffer`].
 #[derive(Debug)]
 pub enum Pinned {}
 

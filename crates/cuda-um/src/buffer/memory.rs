@@ -55,10 +55,15 @@ impl<T, K: Kind> Memory<T, K> {
         };
         // An allocation is large: each step that converts its result copies it.
         if let Ok(raw) = &mut made {
-            let of = || (K::NAME, type_name::<T>(), size_of::<T>());
-            raw.set_label(Label::new(of, Location::caller()));
+            raw.set_label(Self::label());
         }
         made.map(Self::of_raw)
+    }
+
+    #[track_caller]
+    pub(super) fn label() -> Label {
+        let of = || (K::NAME, type_name::<T>(), size_of::<T>());
+        Label::new(of, Location::caller())
     }
 
     /// Returns the buffer's identifier, which errors and traces use. No two buffers of the process have the same one.
@@ -159,12 +164,42 @@ impl<T: DeviceCopy, K: Owned> Memory<T, K> {
     /// The errors of [`zeroed`](Self::zeroed).
     #[track_caller]
     pub fn zeroed_like(&self, len: usize) -> Result<Self> {
+        let mut like = self.uninit_like(len)?;
+        like.write_zeros()?;
+        Ok(like)
+    }
+
+    /// Allocates a copy: the same elements and name, in memory as of [`zeroed_like`](Self::zeroed_like).
+    ///
+    /// # Ordering
+    ///
+    /// The copy is enqueued on the library's stream of the device, after earlier writes of the buffer.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`zeroed`](Self::zeroed) and of [`Stream::copy`](crate::Stream::copy).
+    #[doc(alias = "clone")]
+    #[track_caller]
+    pub fn try_clone(&self) -> Result<Self> {
+        let mut clone = self.uninit_like(self.len())?;
+        if let Some(name) = self.name() {
+            clone.set_name(name);
+        }
+        capture::also_now(|| {
+            clone.populate()?;
+            self.device().own_stream()?.copy(self, &mut clone)
+        })?;
+        clone.advise_as_chosen()?;
+        Ok(clone)
+    }
+
+    #[track_caller]
+    fn uninit_like(&self, len: usize) -> Result<Self> {
         let chosen = self.raw.chosen;
         let kind = chosen.map_or_else(|| K::needed(self.raw.kind()), |chosen| chosen.kind);
         let again = |bytes| self.raw.allocate_again(kind, bytes);
         let mut like = Self::made(self.device(), len, again)?;
         like.raw.chosen = chosen.map(Chosen::again);
-        like.write_zeros()?;
         Ok(like)
     }
 
@@ -366,5 +401,3 @@ impl<T: DeviceCopy, K: Owned> Memory<MaybeUninit<T>, K> {
         Memory::of_raw(self.raw)
     }
 }
-
-debug!([T, K: Kind] Memory<T, K>, K::NAME, |it| id: it.id(), len: it.len(), size_bytes: it.size_bytes(), device: it.device().ordinal());

@@ -107,13 +107,7 @@ pub(super) fn overwrite<T: DeviceCopy>(
     let view = target.into_view().into_bytes();
     let part = [view.part(Access::Write)];
     Op::new(What::Copy, view.device(), &part).run(("host_overwrite", true), |_| {
-        let copy = Staged {
-            direction: Direction::ToDevice,
-            host: std::ptr::null_mut(),
-            device: view.address(),
-            bytes: view.len(),
-            kind: Direction::ToDevice.kind(view.raw),
-        };
+        let copy = Staged::new(Direction::ToDevice, std::ptr::null_mut(), &view);
         let options = Transfers::of(view.device().state()).options();
         let (threads, pieces) = options.pieces(&copy, size_of::<T>());
         let job = Job::new((copy.direction, copy.kind), &pieces, copy.bytes, &fill);

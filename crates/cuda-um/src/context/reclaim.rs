@@ -84,10 +84,17 @@ impl Which {
 }
 
 impl Reclaim {
-    /// Releases the resource when its uses are done, and polls a few entries. Does not wait.
+    /// Releases the resource now, if its uses are done; otherwise when they are, and polls a few entries. Does not wait.
     pub(crate) fn defer(self: &Arc<Self>, deferred: Deferred) {
         let is_foreign = deferred.is_foreign;
         self.bytes.fetch_add(deferred.bytes, Ordering::Relaxed);
+        // It is no entry yet: no thread waits for the code of another library that its release may run.
+        let Some(deferred) = self.end_if(u64::MAX, deferred, Deferred::is_over) else {
+            if is_foreign {
+                self.poll_few(Which::All);
+            }
+            return;
+        };
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
@@ -134,17 +141,14 @@ impl Reclaim {
         is_left
     }
 
-    /// Releases the first entry among these numbers, if its uses are done. Returns its number; `None` if there is none, or this thread captures.
+    /// Releases the first entry among these numbers, if its uses are done. Returns its number; `None` if there is none.
     fn poll_one(&self, which: Which, numbers: impl RangeBounds<u64>) -> Option<u64> {
-        if capture::is_of_this_thread() {
-            return None;
-        }
         let (number, deferred) = self.open()?.take(which, numbers)?;
-        self.end_if(number, deferred, |deferred| {
-            // The query may have failed rather than the work. Then a wait tells.
-            let is_done = matches!(caught(|| deferred.is_done()), Some(Ok(true)));
-            is_done.then_some((true, Ok(())))
-        });
+        if let Some(deferred) = self.end_if(number, deferred, Deferred::is_over) {
+            let place = |place: &mut Place| place.entry = Ok(deferred);
+            self.state.lock().entries.get_mut(&number).map(place);
+            self.changed.notify_all();
+        }
         Some(number)
     }
 
@@ -203,20 +207,20 @@ impl Reclaim {
         (!fork::is_over()).then(|| self.state.lock())
     }
 
-    /// Ends an entry that this thread took, if `ask` tells that its uses are over, or that no wait tells it. Otherwise puts it back.
+    /// Ends an entry that this thread took, if `ask` tells that its uses are over, or that no wait tells it. Otherwise returns it.
     fn end_if(
         &self,
         number: u64,
         deferred: Deferred,
         ask: impl FnOnce(&Deferred) -> Option<(bool, Result<()>)>,
-    ) {
-        let _tolerant = deferred.device.api.tolerate_captures();
-        if let Some(over) = ask(&deferred) {
-            return self.end(number, deferred, over);
-        }
-        let place = |place: &mut Place| place.entry = Ok(deferred);
-        self.state.lock().entries.get_mut(&number).map(place);
-        self.changed.notify_all();
+    ) -> Option<Deferred> {
+        let calls = !deferred.uses.is_empty() || deferred.waits;
+        let _tolerant = calls.then(|| deferred.device.api.tolerate_captures());
+        let Some(over) = ask(&deferred) else {
+            return Some(deferred);
+        };
+        self.end(number, deferred, over);
+        None
     }
 
     /// Releases the entry if its uses are over; otherwise leaks it. A panic leaves no entry behind, because other threads wait for it.
@@ -283,7 +287,12 @@ fn panicked(what: &str) -> Error {
 }
 
 impl Deferred {
-    /// Returns true if the release does not wait.
+    /// `None` if the release would wait, if this thread captures, and if a query failed, in place of the work: then a wait tells.
+    fn is_over(&self) -> Option<(bool, Result<()>)> {
+        let is_done = || matches!(caught(|| self.is_done()), Some(Ok(true)));
+        (!capture::is_of_this_thread() && is_done()).then_some((true, Ok(())))
+    }
+
     fn is_done(&self) -> Result<bool> {
         for used in &self.uses {
             if !used.is_done_or_must_wait()? {

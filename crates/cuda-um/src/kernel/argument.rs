@@ -1,9 +1,8 @@
 //! The types that a kernel accepts as arguments.
 
 use crate::buffer;
-use crate::buffer::in_place::InPlace;
 use crate::buffer::memory::Memory;
-use crate::buffer::view::{View, ViewMut};
+use crate::buffer::view::{InPlace, View, ViewMut};
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::kernel::arguments::{Arguments, Kind};
@@ -41,6 +40,7 @@ use bytemuck::NoUninit;
     message = "`{Self}` cannot be an argument of a kernel",
     label = "not an argument of a kernel",
     note = "pass `&buffer` or a `View` to read, `&mut buffer` or a `ViewMut` to write, a number, `bool`, or an array of them",
+    note = "kernels do not use memory of the host, such as a `Vec`: make a buffer of it first (`UnifiedBuffer::from_slice`); of an `Arc`, pass `&*arc`",
     note = "other plain old data goes by value as `constant(…)`; a type of buffers of your own can implement `KernelArg`"
 )]
 pub trait KernelArg: Sized {

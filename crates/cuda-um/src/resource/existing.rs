@@ -18,8 +18,8 @@ pub(crate) struct Existing {
     traits: Traits,
     /// Leaked, with the object, unless the memory is freed.
     free: Mutex<Option<ManuallyDrop<Free>>>,
-    /// The headroom of the resource that allocated system memory; `None` for memory of the caller.
-    headroom_bytes: Option<Option<usize>>,
+    /// The headroom of the resource that allocated system memory.
+    headroom_bytes: Option<usize>,
 }
 
 /// Frees memory, and returns the object that contains it. It has no device state: if it is leaked, the runtime ends nevertheless.
@@ -62,7 +62,7 @@ impl Existing {
         name: &'static str,
         (pointer, bytes): (NonNull<u8>, usize),
         held: Held,
-        headroom_bytes: Option<Option<usize>>,
+        headroom_bytes: Option<usize>,
     ) -> Allocation {
         let traits = Traits {
             free_waits: false,
@@ -138,8 +138,8 @@ impl Owner for Existing {
         device: &Device,
         bytes: usize,
     ) -> Option<Result<Allocation>> {
-        let headroom = self.headroom_bytes?;
-        Some(system::allocate(device, headroom, bytes))
+        let is_system = self.traits.kind == MemoryKind::System;
+        is_system.then(|| system::allocate(device, self.headroom_bytes, bytes))
     }
 
     unsafe fn free(&self, block: Box<Block>) -> Result<Held> {

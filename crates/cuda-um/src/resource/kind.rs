@@ -98,7 +98,7 @@ fn would_oversubscribe(
         call: kind.call(),
         subject: format!(
             "{kind} on device {ordinal}, not allocated: it would oversubscribe the device ({used}), which needs \
-             Oversubscription::Allowed"
+             oversubscription(Oversubscription::Allowed), of the options or of CudaBackendConfig"
         ),
         requested_bytes,
         free_bytes: info.free_bytes,

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "frees memory")]
 
 use crate::context::device::{Device, DeviceState};
-use crate::context::reclaim::{Deferred, Which};
+use crate::context::reclaim::Deferred;
 use crate::context::tracker::Access;
 use crate::error::Result;
 use crate::resource::allocation::Allocation;
@@ -99,33 +99,24 @@ pub(crate) struct Released<'a> {
 }
 
 impl Released<'_> {
-    /// Frees the memory now, if its uses are done and all devices are idle: most owners' frees wait for all of them. Otherwise defers it.
+    /// Frees the memory when its uses are done and all devices are idle: most owners' frees wait for all of them.
     ///
     /// # Safety
     ///
     /// As for [`Owner::release`].
     pub(crate) unsafe fn free_when_idle(self) {
-        let owner = Arc::clone(self.owner);
         let Traits {
             device,
             is_imported,
             free_waits,
             ..
-        } = owner.traits();
+        } = self.owner.traits();
         let uses = self.block.in_flight.before(Access::Write);
-        let calls = !uses.is_empty() || *free_waits;
-        let tolerant = calls.then(|| device.api.tolerate_captures());
-        let is_done = uses.iter().all(|used| used.is_done().unwrap_or(false));
-        if is_done && (!free_waits || device.driver.is_known_idle()) {
-            // SAFETY: guaranteed by the caller; all work is over.
-            unsafe { self.free_now(Ok(())) };
-            drop(tolerant);
-            if *is_imported {
-                device.reclaim.poll_few(Which::All);
-            }
-            return;
+        if uses.is_empty() && !free_waits && !is_imported {
+            // Memory of the host that no device has used.
+            // SAFETY: guaranteed by the caller; there is no work.
+            return unsafe { self.free_now(Ok(())) };
         }
-        drop(tolerant);
         let (buffer, bytes, block) = (self.buffer, self.block.bytes, self.block);
         let owner = Arc::clone(self.owner);
         device.reclaim.defer(Deferred {
@@ -140,7 +131,7 @@ impl Released<'_> {
         });
     }
 
-    /// Frees the memory, and logs an error: of the free, or of an earlier wait.
+    /// Frees memory whose work is over, and logs an error of the free, or of an earlier wait.
     ///
     /// # Safety
     ///

@@ -76,8 +76,7 @@ pub(crate) fn allocate(
     allocate_alone(device, || {
         let (pointer, held) = zeros(bytes, headroom.is_some())?;
         let memory = (pointer, bytes);
-        let allocation =
-            Existing::system_memory(device, "system", memory, Some(held), Some(headroom));
+        let allocation = Existing::system_memory(device, "system", memory, Some(held), headroom);
         if let Some(headroom) = headroom {
             // An error frees the memory.
             leave_headroom(device, headroom, &allocation)?;

@@ -79,7 +79,7 @@ pub(crate) fn has_turn() -> bool {
 }
 
 /// Does work now, also if this thread captures.
-pub(crate) fn outside<R>(work: impl FnOnce() -> R) -> R {
+pub fn outside<R>(work: impl FnOnce() -> R) -> R {
     let _outside = Held::<OUTSIDE>::begin();
     work()
 }

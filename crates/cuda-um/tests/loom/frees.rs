@@ -54,10 +54,10 @@ fn each_entry_is_released_once_before_a_wait_that_comes_after_it_returns() {
         // It polls the other entry, too, if it comes first.
         let other = thread::spawn(move || its.defer(of.entry(&on, 1, &[])));
         reclaim.defer(entries.entry(&device, 0, &[]));
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         assert_eq!(entries.released(0), 1);
         other.join().unwrap();
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         assert_eq!((entries.released(0), entries.released(1)), (1, 1));
         assert_eq!(reclaim.released(), 2);
     });
@@ -83,7 +83,7 @@ fn an_entry_waits_for_its_work() {
             release()
         });
         reclaim.defer(entry);
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         assert_eq!(entries.released(0), 1);
         assert!(reclaim.take_error().is_none());
         runs.join().unwrap();
@@ -110,10 +110,10 @@ fn a_wait_is_not_for_what_is_added_meanwhile() {
                 thread::yield_now();
             }
         });
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         is_over.store(true, Ordering::Release);
         other.join().unwrap();
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         stream.synchronize().unwrap();
     });
 }
@@ -130,11 +130,11 @@ fn a_panic_stops_no_other_entry() {
         let (its, of) = (Arc::clone(&reclaim), Arc::clone(&entries));
         let other = thread::spawn(move || {
             its.defer(of.entry(&device, 1, &[]));
-            its.flush(Which::Own);
+            let _ = its.flush(Which::Own);
             assert_eq!(of.released(1), 1);
         });
         reclaim.defer(panics);
-        reclaim.flush(Which::Own);
+        let _ = reclaim.flush(Which::Own);
         assert!(reclaim.take_error().is_some(), "it is not silent");
         other.join().unwrap();
         assert_eq!(reclaim.released(), 2);

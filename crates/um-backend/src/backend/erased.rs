@@ -1,10 +1,8 @@
 //! The functions that allocate erased buffers.
 
-use cuda_um::{MemoryKind, UnifiedBuffer};
-
 use super::{BufferKind, CudaBackend};
 use crate::buffer::Buffer;
-use crate::dtype::{DType, Element};
+use crate::dtype::DType;
 use crate::erased::{ErasedBuffer, size_bytes, whole_elements};
 #[cfg(doc)]
 use crate::error::CudaError;
@@ -25,45 +23,42 @@ impl CudaBackend {
         dtype: DType,
         len: usize,
     ) -> Result<ErasedBuffer> {
+        self.erased(kind, dtype, len, |bytes| self.create(kind, bytes))
+    }
+
+    /// A buffer of bytes that `make` allocates, but for memory of the host, which is aligned for all elements.
+    #[track_caller]
+    fn erased(
+        &self,
+        kind: BufferKind,
+        dtype: DType,
+        len: usize,
+        make: impl FnOnce(usize) -> Result<Box<dyn Buffer<u8>>>,
+    ) -> Result<ErasedBuffer> {
         let len = size_bytes(dtype, len)?;
-        let bytes = match kind {
-            BufferKind::Host => self.host_bytes(len)?,
-            other => self.create(other, len)?,
+        let bytes: Box<dyn Buffer<u8>> = match kind {
+            BufferKind::Host if self.shares_pages() => Box::new(HostBuffer::on(&self.device, len)?),
+            BufferKind::Host => Box::new(HostBytes::zeroed(len)?),
+            _ => make(len)?,
         };
         Ok(ErasedBuffer::of(bytes, dtype))
     }
 
-    /// Makes a buffer of the given kind with the elements of a vector. On a device with pageable memory access, one of the host takes the vector's
-    /// memory, with its alignment, and so does a unified one unless the backend has a pool of its own for them; otherwise it is a copy.
+    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: the temporaries of a framework, which a kernel or a
+    /// copy writes. Memory of the device comes from a warm pool without a CUDA call; plain memory of the host is zeroed.
     ///
-    /// # Errors
-    /// As for [`create_erased_from`](Self::create_erased_from).
-    #[track_caller]
-    pub fn create_erased_from_vec<T: Element>(
-        &self,
-        kind: BufferKind,
-        elements: Vec<T>,
-    ) -> Result<ErasedBuffer> {
-        let adopt = |elements| UnifiedBuffer::from_vec(&self.device, elements);
-        let has_pool = self.pools.of(MemoryKind::Managed).is_some();
-        let bytes: Box<dyn Buffer<u8>> = match (kind, self.shares_pages()) {
-            (BufferKind::Unified, true) if !has_pool => Box::new(adopt(elements)?.into_bytes()),
-            (BufferKind::Host, true) => {
-                Box::new(HostBuffer::adopting(adopt(elements)?.into_bytes()))
-            }
-            _ => return self.create_erased_from(kind, T::DTYPE, bytemuck::cast_slice(&elements)),
-        };
-        Ok(ErasedBuffer::of(bytes, T::DTYPE))
-    }
-
-    fn host_bytes(&self, len: usize) -> Result<Box<dyn Buffer<u8>>> {
-        Ok(match self.shares_pages() {
-            true => Box::new(HostBuffer::on(&self.device, len)?),
-            false => Box::new(HostBytes::zeroed(len)?),
-        })
-    }
-
-    /// Allocates a buffer of `len` elements of the given kind, with arbitrary contents: see [`create_uninit`](Self::create_uninit).
+    /// # Examples
+    /// ```
+    /// use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, DType};
+    ///
+    /// let backend = CudaBackend::initialize_blocking(CudaBackendConfig::default())?;
+    /// // SAFETY: `fill` writes each element before the read.
+    /// let scratch = unsafe { backend.create_erased_uninit(BufferKind::Unified, DType::F32, 2) }?;
+    /// let mut scratch = scratch.into_typed::<f32>()?;
+    /// scratch.fill(0.5)?;
+    /// assert_eq!(scratch.to_vec()?, [0.5, 0.5]);
+    /// # Ok::<(), um_backend::CudaError>(())
+    /// ```
     ///
     /// # Safety
     /// Neither the host nor a kernel reads an element before it is written.
@@ -71,6 +66,7 @@ impl CudaBackend {
     /// # Errors
     /// As for [`create_erased`](Self::create_erased).
     #[allow(unsafe_code, reason = "the caller's promise is required")]
+    #[doc(alias = "empty")]
     #[track_caller]
     pub unsafe fn create_erased_uninit(
         &self,
@@ -78,13 +74,10 @@ impl CudaBackend {
         dtype: DType,
         len: usize,
     ) -> Result<ErasedBuffer> {
-        let len = size_bytes(dtype, len)?;
-        let bytes = match kind {
-            BufferKind::Host => self.host_bytes(len)?,
-            // SAFETY: guaranteed by the caller.
-            other => unsafe { self.create_uninit(other, len)? },
-        };
-        Ok(ErasedBuffer::of(bytes, dtype))
+        // SAFETY: guaranteed by the caller.
+        self.erased(kind, dtype, len, |bytes| unsafe {
+            self.create_uninit(kind, bytes)
+        })
     }
 
     /// Allocates a buffer of the given kind with the elements that the bytes hold, at any address.

@@ -130,12 +130,6 @@ impl Failure {
         self.rule
     }
 
-    /// The call, the expected result, and the found result.
-    #[must_use]
-    pub fn what(&self) -> &str {
-        &self.what
-    }
-
     /// The unexpected error of a call.
     #[must_use]
     pub fn cause(&self) -> Option<&CudaError> {

@@ -13,43 +13,29 @@ use crate::error::{CudaError, Result};
 
 const RULE: Rule = Rule::Refusals;
 
-type Call<T> = fn(&mut dyn Buffer<T>, usize, usize) -> Result<()>;
+type Call<T> = fn(&mut dyn Buffer<T>, Range<usize>) -> Result<()>;
 
-/// Calls with so many elements, all or those at an offset.
+/// Calls with so many elements, all or those of a range.
 fn calls<T: Element>() -> [(&'static str, Call<T>); 10] {
+    let from_host: Call<T> = |b, r| b.copy_from_host_at(r.start, &samples(50, r.len()));
+    let to_host: Call<T> = |b, r| unwritten(r.len(), |target| b.copy_to_host_at(r.start, target));
+    let advise: Call<T> = |b, r| b.advise_range(r, Advice::SetReadMostly).map(drop);
+    let prefetch: Call<T> = |b, r| b.prefetch_range(r, Location::Host).map(drop);
     [
-        ("copy_from_host", |b, _, count| {
-            b.copy_from_host(&samples(50, count))
+        ("copy_from_host", |b, r| {
+            b.copy_from_host(&samples(50, r.len()))
         }),
-        ("copy_to_host", |b, _, count| {
-            unwritten(count, |target| b.copy_to_host(target))
+        ("copy_to_host", |b, r| {
+            unwritten(r.len(), |target| b.copy_to_host(target))
         }),
-        ("copy_from_host_at", |b, at, count| {
-            b.copy_from_host_at(at, &samples(50, count))
-        }),
-        ("copy_to_host_at", |b, at, count| {
-            unwritten(count, |target| b.copy_to_host_at(at, target))
-        }),
-        ("fill_range", |b, at, count| {
-            b.fill_range(at..at.saturating_add(count), sample(3))
-        }),
-        ("copy_within", |b, at, count| {
-            b.copy_within(at..at.saturating_add(count), 0)
-        }),
-        ("write_to", |b, at, count| {
-            b.write_to(&mut Vec::new(), at..at.saturating_add(count))
-        }),
-        ("read_from", |b, at, count| {
-            b.read_from(&mut &[][..], at..at.saturating_add(count))
-        }),
-        ("advise_range", |b, at, count| {
-            let advised = b.advise_range(at..at.saturating_add(count), Advice::SetReadMostly);
-            advised.map(drop)
-        }),
-        ("prefetch_range", |b, at, count| {
-            let prefetched = b.prefetch_range(at..at.saturating_add(count), Location::Host);
-            prefetched.map(drop)
-        }),
+        ("copy_from_host_at", from_host),
+        ("copy_to_host_at", to_host),
+        ("fill_range", |b, r| b.fill_range(r, sample(3))),
+        ("copy_within", |b, r| b.copy_within(r, 0)),
+        ("write_to", |b, r| b.write_to(&mut Vec::new(), r)),
+        ("read_from", |b, r| b.read_from(&mut &[][..], r)),
+        ("advise_range", advise),
+        ("prefetch_range", prefetch),
     ]
 }
 
@@ -60,7 +46,7 @@ pub(super) fn of_one<T: Element>(make: Make<'_, T>) -> Verdict {
         for other in [len + 1, 2 * len + 7, len.saturating_sub(1), 0] {
             for (name, call) in of_length.iter().filter(|_| other != len) {
                 let what = format!("{name} with {other}");
-                RULE.refused(&what, buffer, |b| call(b, 0, other), lengths(len, other))?;
+                RULE.refused(&what, buffer, |b| call(b, 0..other), lengths(len, other))?;
             }
         }
         let last = len.saturating_sub(1);
@@ -73,8 +59,13 @@ pub(super) fn of_one<T: Element>(make: Make<'_, T>) -> Verdict {
         ] {
             for (name, call) in of_range.iter().filter(|_| at >= len || count > len - at) {
                 let what = format!("{name} of {count} at {at}");
-                let names = range(at..at.saturating_add(count), len);
-                RULE.refused(&what, buffer, |b| call(b, at, count), names)?;
+                let wrong = at..at.saturating_add(count);
+                RULE.refused(
+                    &what,
+                    buffer,
+                    |b| call(b, wrong.clone()),
+                    range(wrong.clone(), len),
+                )?;
             }
         }
         let clone = |b: &mut dyn Buffer<T>| b.clone_empty(usize::MAX).map(drop);

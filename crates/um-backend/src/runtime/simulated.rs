@@ -34,7 +34,7 @@ impl Simulated {
             return Ok(known);
         }
         open.retain(|(_, known)| known.strong_count() > 0);
-        open.push((address(&table), Arc::downgrade(&new)));
+        open.push((Arc::as_ptr(&table).addr(), Arc::downgrade(&new)));
         Ok(new)
     }
 
@@ -45,10 +45,7 @@ impl Simulated {
 }
 
 fn known(open: &[(usize, Weak<Simulated>)], table: &Arc<Table>) -> Option<Arc<Simulated>> {
-    let mut of_table = open.iter().filter(|(known, _)| *known == address(table));
+    let table = Arc::as_ptr(table).addr();
+    let mut of_table = open.iter().filter(|(known, _)| *known == table);
     of_table.find_map(|(_, known)| known.upgrade())
-}
-
-fn address(table: &Arc<Table>) -> usize {
-    Arc::as_ptr(table).addr()
 }

@@ -1,8 +1,7 @@
 //! Guards of a part of shared storage.
 
-use std::io::Read;
 use std::marker::PhantomData;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::MutexGuard;
 
 use cuda_um::ViewMut;
@@ -113,5 +112,4 @@ methods_of_erased_buffer! {
     fn typed_mut<T>() -> Result<&mut dyn Buffer<T>>;
     fn view_mut<T>() -> Result<ViewMut<'_, T>>;
     fn copy_from(source: &ErasedBuffer) -> Result<()>;
-    fn read_from(source: &mut dyn Read, range: Range<usize>) -> Result<()>;
 }

@@ -1,34 +1,15 @@
 //! Step 2: a kernel.
-#![allow(unsafe_code, reason = "launches a kernel")]
 
-use um_backend::cuda_um::{Device, Kernel, LaunchConfig, Module, Stream};
-use um_backend::{Buffer, CudaBackend, CudaError};
+use um_backend::cuda_um::{self, LaunchConfig};
+use um_backend::{CudaBackend, CudaError};
 
-/// `totals[i] = prices[i] * (1 + rate)`
-pub(crate) struct AddTax(Kernel);
+cuda_um::kernel! {
+    pub(crate) struct AddTax in include_str!("add_tax.ptx");
 
-impl AddTax {
-    pub(crate) fn load(device: &Device) -> Result<Self, CudaError> {
-        let module = Module::load(device, include_str!("add_tax.ptx"))?;
-        Ok(Self(module.kernel("add_tax")?))
-    }
-
-    pub(crate) fn launch(
-        &self,
-        stream: &Stream,
-        prices: &dyn Buffer<f32>,
-        totals: &mut dyn Buffer<f32>,
-        rate: f32,
-    ) -> Result<(), CudaError> {
-        let prices = prices.memory().device_view()?;
-        let totals = totals.memory_mut().device_view_mut()?;
-        let count = prices.len().min(totals.len());
-        let shape = LaunchConfig::linear(count, 256);
-        let arguments = (prices, totals, rate, count as u32);
-        // SAFETY: these are the kernel's parameters, and it uses only `count` elements of each view.
-        unsafe { self.0.launch(stream, shape, arguments)? };
-        Ok(())
-    }
+    /// `totals[i] = prices[i] * (1 + rate)`
+    // SAFETY: these are the kernel's parameters, and a thread uses the element of its number, if it is below `count`.
+    pub(crate) unsafe fn launch = "add_tax"(prices: &[f32], totals: &mut [f32], rate: f32, count as u32)
+        with |_, count| LaunchConfig::linear(count, 256);
 }
 
 pub(crate) fn run(backend: &CudaBackend) -> Result<(), CudaError> {

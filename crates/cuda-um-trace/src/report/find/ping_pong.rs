@@ -1,16 +1,17 @@
 //! Memory that moves between host and device by faults.
 
 use super::round_trips::{alternations, faults_price};
+use crate::Cause;
 use crate::report::context::Context;
 use crate::report::{Finding, FindingKind, Saving};
 use cuda_um_cost::at_rate;
 
 /// The number of changes of direction from which on there is a finding.
-const ALTERNATIONS: u64 = 3;
+pub(crate) const ALTERNATIONS: u64 = 3;
 
 /// One remedy is to prefetch (see the findings about faults), if the device allows it; another is memory that does not move.
 pub(super) fn between_host_and_device(context: &Context, buffer: usize) -> Option<Finding> {
-    let (alternations, to_device, to_host) = alternations(context, buffer);
+    let (alternations, to_device, to_host) = alternations(context, buffer, Cause::by_fault);
     if alternations < ALTERNATIONS {
         return None;
     }

@@ -221,26 +221,30 @@ pub(super) fn unused_prefetches(context: &Context, buffer: usize) -> Vec<Finding
 
 /// Moves to devices and to the host, in order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Directions {
+struct Directions {
     last: Option<bool>,
     /// Number of changes of direction.
-    pub(crate) changes: u64,
+    changes: u64,
 }
 
 impl Directions {
     /// One more move.
-    pub(crate) fn go(&mut self, to_device: bool) {
+    fn go(&mut self, to_device: bool) {
         let last = self.last.replace(to_device);
         self.changes += u64::from(last.is_some_and(|last| last != to_device));
     }
 }
 
-/// Changes of direction by faults only, for the part of a buffer with the most changes; and the bytes to devices and to the
-/// host.
-pub(super) fn alternations(context: &Context, buffer: usize) -> (u64, u64, u64) {
+/// Changes of direction by moves of these causes, for the part of a buffer with the most changes; and the bytes to devices and to
+/// the host.
+pub(crate) fn alternations(
+    context: &Context,
+    buffer: usize,
+    counts: impl Fn(Cause) -> bool,
+) -> (u64, u64, u64) {
     let mut seen: HashMap<u64, Directions> = HashMap::new();
     let (mut to_device, mut to_host) = (0, 0);
-    for one in moves(context, buffer).filter(|one| one.cause.by_fault()) {
+    for one in moves(context, buffer).filter(|one| counts(one.cause)) {
         let there = one.to != Place::Host;
         *if there { &mut to_device } else { &mut to_host } += one.part.piece.bytes;
         for (cell, _) in cells(one.part) {

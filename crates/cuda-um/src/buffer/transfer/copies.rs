@@ -4,6 +4,7 @@
 use crate::buffer::transfer::job::{Job, Piece};
 use crate::buffer::transfer::transfers::Transfers;
 use crate::buffer::transfer::{plan, streaming};
+use crate::buffer::view::View;
 use crate::context::device::DeviceState;
 use crate::context::op::Op;
 use crate::context::stream::{Stream, StreamInner};
@@ -11,7 +12,6 @@ use crate::context::tracker::Access;
 use crate::driver::CopyKind;
 use crate::error::Result;
 use crate::process_end::Calls;
-use crate::resource::allocation::Allocation;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +26,6 @@ impl Direction {
         match self {
             Self::ToDevice => ("copy_from_host", Access::Write),
             Self::ToHost => ("copy_to_host", Access::Read),
-        }
-    }
-
-    /// The kind of a copy for CUDA. Managed memory may be on either side: CUDA derives the kind from the addresses.
-    pub(crate) fn kind(self, buffer: &Allocation) -> CopyKind {
-        match self {
-            _ if buffer.is_managed() => CopyKind::ByAddress,
-            Self::ToDevice => CopyKind::HostToDevice,
-            Self::ToHost => CopyKind::DeviceToHost,
         }
     }
 
@@ -55,6 +46,24 @@ pub(crate) struct Staged {
     pub(crate) device: *mut u8,
     pub(crate) bytes: usize,
     pub(crate) kind: CopyKind,
+}
+
+impl Staged {
+    #[inline]
+    pub(crate) fn new(direction: Direction, host: *mut u8, view: &View<'_, u8>) -> Self {
+        Self {
+            direction,
+            host,
+            device: view.address(),
+            bytes: view.len(),
+            kind: match direction {
+                // Managed memory may be on either side.
+                _ if view.raw.is_managed() => CopyKind::ByAddress,
+                Direction::ToDevice => CopyKind::HostToDevice,
+                Direction::ToHost => CopyKind::DeviceToHost,
+            },
+        }
+    }
 }
 
 /// Copies between the part of an operation and the host on the device's default stream: through the ring, or by the driver.

@@ -265,7 +265,7 @@ impl<'a> Job<'a> {
                     let chunk = lane.chunk(*number);
                     // SAFETY: the caller's promise. Only this thread uses the chunk, which it emptied; a copy from the chunk to the device is
                     // earlier on the same stream.
-                    unsafe { self.enqueue(chunk.address(), last, stream) }?;
+                    unsafe { self.enqueue(chunk.address, last, stream) }?;
                     match self.pieces.len() {
                         1 => Ok(()),
                         _ => chunk.mark(stream),
@@ -276,7 +276,7 @@ impl<'a> Job<'a> {
                     chunk.wait(stream)?;
                     // SAFETY: the copy engine no longer writes the chunk, which is as large, and it wrote these bytes.
                     (self.fill)(first, unsafe {
-                        std::slice::from_raw_parts_mut(chunk.address(), first.bytes)
+                        std::slice::from_raw_parts_mut(chunk.address, first.bytes)
                     })?;
                     Ok(())
                 }

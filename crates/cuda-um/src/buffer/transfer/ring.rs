@@ -32,7 +32,7 @@ pub(super) struct Lane {
 }
 
 pub(super) struct Chunk {
-    address: *mut u8,
+    pub(super) address: *mut u8,
     bytes: usize,
     event: Option<RawEvent>,
     /// True if the event is recorded after the last copy that uses the chunk.
@@ -154,10 +154,6 @@ impl Chunk {
     /// If the piece is larger: the copy would go on in memory of another.
     fn check_holds(&self, bytes: usize) {
         assert!(bytes <= self.bytes, "a piece fits its chunk");
-    }
-
-    pub(super) fn address(&self) -> *mut u8 {
-        self.address
     }
 
     /// Records the event after the copies that use the chunk.

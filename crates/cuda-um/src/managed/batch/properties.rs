@@ -51,7 +51,7 @@ fn what_is_joined_is_what_was_asked_for() {
             prop_assert!(asked.iter().any(|asked| asked.end == range.end));
             prop_assert_eq!(allocation(range.start), allocation(range.end - 1));
         }
-        let is_first = |page: &&usize| **page % PAGES == 0 || !pages.contains(&(**page - 1));
+        let is_first = |page: &&usize| page.is_multiple_of(PAGES) || !pages.contains(&(**page - 1));
         let fewest = pages.iter().filter(is_first).count();
         prop_assert_eq!(merged.len(), fewest, "the smallest possible number of ranges");
     });

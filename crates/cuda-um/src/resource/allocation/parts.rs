@@ -12,13 +12,13 @@ use crate::resource::block::Block;
 use crate::resource::owner::{Held, Owner, Released, Traits};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Memory that several allocations share. It goes back when the last of them, and the last handle, is dropped.
 pub(crate) struct Whole {
-    /// `None` only while it is dropped.
-    memory: Option<Allocation>,
+    memory: ManuallyDrop<Allocation>,
     traits: Traits,
     /// The parts that did not come back.
     out: AtomicUsize,
@@ -76,12 +76,8 @@ impl Whole {
             traits,
             out: AtomicUsize::new(0),
             slots: Mutex::new(vec![Some(uses); slots].into()),
-            memory: Some(memory),
+            memory: ManuallyDrop::new(memory),
         }
-    }
-
-    pub(crate) fn memory(&self) -> Option<&Allocation> {
-        self.memory.as_ref()
     }
 
     /// Makes an allocation of the bytes from `start` on, which no other one has: of so many bytes, in so many.
@@ -91,7 +87,7 @@ impl Whole {
         (bytes, reserved_bytes): (usize, usize),
         is_away: bool,
     ) -> Allocation {
-        let memory = self.memory().expect("a handle is live");
+        let memory = &self.memory;
         let mut block = Block::new(memory.address.offset(start), bytes);
         (block.reserved_bytes, block.is_away) = (reserved_bytes, is_away);
         self.out.fetch_add(1, Ordering::Relaxed);
@@ -111,15 +107,14 @@ impl Owner for Whole {
         bytes: usize,
     ) -> Option<Result<Allocation>> {
         // A place in an arena is the caller's choice.
-        let whole = self.memory().filter(|_| self.slots.lock().is_empty())?;
-        Arc::clone(&whole.owner).allocate_again(device, bytes)
+        let is_arena = !self.slots.lock().is_empty();
+        let owner = (!is_arena).then(|| Arc::clone(&self.memory.owner))?;
+        owner.allocate_again(device, bytes)
     }
 
     /// The memory goes back after the uses of its parts.
     unsafe fn free(&self, block: Box<Block>) -> Result<Held> {
-        let Some(memory) = &self.memory else {
-            return Ok(None);
-        };
+        let memory = &self.memory;
         let mut slots = self.slots.lock();
         if slots.is_empty() {
             memory.in_flight.inherit(&block.in_flight);
@@ -145,9 +140,8 @@ impl Owner for Whole {
 
 impl Drop for Whole {
     fn drop(&mut self) {
-        let Some(memory) = self.memory.take() else {
-            return;
-        };
+        // SAFETY: it is taken once, and not used again.
+        let memory = unsafe { ManuallyDrop::take(&mut self.memory) };
         // Acquire: the last part's uses are there.
         if self.out.load(Ordering::Acquire) > 0 {
             // Work that could not be waited for may still use a part.

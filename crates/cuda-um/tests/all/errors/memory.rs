@@ -17,7 +17,7 @@ fn oversubscription_must_be_asked_for() {
     let options = UnifiedOptions::default();
     let refused = |bytes| fails!(managed(&device, bytes, options), Error::OutOfMemory { .. });
     let text = refused(65 * MIB);
-    let why = "(0 bytes of managed memory live there), which needs Oversubscription::Allowed";
+    let why = "(0 bytes of managed memory live there), which needs oversubscription(Oversubscription::Allowed), of the options or of CudaBackendConfig";
     assert!(text.contains(why), "{text}");
     assert_eq!(calls(&sim, "cudaMallocManaged"), 0, "CUDA was not asked");
     let free = free_bytes(&device);

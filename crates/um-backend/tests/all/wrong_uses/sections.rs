@@ -8,9 +8,9 @@ use um_backend::cuda_um::{
 };
 use um_backend::sim::Gpu;
 use um_backend::{
-    Advice, Buffer, BufferKind, CapturedStep, CudaBackend, CudaBackendConfig, CudaBuffer,
-    CudaError, DType, HostBuffer, Location, MemoryAdvice, PinnedBuffer, Result, RuntimeChoice,
-    Sharded, SharedBuffer, Split, UnifiedBuffer, kernels,
+    Advice, Buffer, BufferKind, CapturedStep, CudaBackend, CudaBackendConfig, CudaBuffer, DType,
+    HostBuffer, Location, MemoryAdvice, PinnedBuffer, Result, RuntimeChoice, Sharded, SharedBuffer,
+    Split, UnifiedBuffer, kernels,
 };
 
 use crate::support::kernel::Double;
@@ -140,7 +140,7 @@ fn with_pool(world: &World, options: PoolOptions) -> Result<CudaBackend> {
 fn memory() {
     let rows = rows! {
         "`allocate_unified::<f32>(1 << 62)`" => |w| w.backend.allocate_unified::<f32>(1 << 62);
-        "more device memory than there is" => |w| w.backend.create_cuda::<f32>(1 << 45);
+        "more device memory than there is" => |w| w.backend.create_buffer::<f32>(1 << 45, DType::F32);
         "more unified memory than the device has" => |w| {
             let _live = w.backend.allocate_unified::<u8>(40 << 20)?;
             w.backend.synchronize()?; // its pages are on the device
@@ -188,14 +188,14 @@ fn devices_streams_and_runtimes() {
         "advice for device 9" => |w| w.unified().advise(Advice::SetAccessedBy(Location::Device(9)));
         "`fill_on` a stream of another device" => |w| w.on_device().fill_on(1.0, w.backend.sibling(1)?.device().stream());
         "a launch with device memory of another device" => |w| {
-            let mut there = w.backend.sibling(1)?.create_cuda::<f32>(10)?;
+            let mut there = w.backend.sibling(1)?.create_buffer::<f32>(10, DType::F32)?;
             Double::load(w.backend.device()).launch(w.backend.device(), &mut there)
         };
         "a launch on a stream of another runtime" => |w| {
             Double::load(w.backend.device()).launch(other(w).device(), &mut w.on_device())
         };
         "a launch with a buffer of another runtime" => |w| {
-            let mut there = other(w).create_cuda::<f32>(10)?;
+            let mut there = other(w).create_buffer::<f32>(10, DType::F32)?;
             Double::load(w.backend.device()).launch(w.backend.device(), &mut there)
         };
     };
@@ -295,11 +295,11 @@ fn types() {
         "a launcher for `f32` with an erased buffer of `i32`" => |w| {
             let scale = kernels::Scale::load(w.backend.device())?;
             let input = w.backend.create_erased(BufferKind::Cuda, DType::I32, 10)?;
-            scale.launch(w.backend.device().stream(), &input, &mut w.on_device(), 2.0).map_err(CudaError::from)
+            scale.launch(w.backend.device().stream(), &input, &mut w.on_device(), 2.0)
         };
         "`cast::<f64>()` of a view of 3 `f32`" => |w| w.on_device().memory().device_view()?.slice(0..3)?.cast::<f64>().map(drop);
         "`cast::<f32>()` of a view of bytes that begins at byte 1" => |w| {
-            let bytes = w.backend.create_cuda::<u8>(40)?;
+            let bytes = w.backend.create_buffer::<u8>(40, DType::U8)?;
             bytes.memory().device_view()?.slice(1..5)?.cast::<f32>().map(drop)
         };
     };

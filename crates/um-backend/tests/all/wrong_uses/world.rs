@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaBuffer, UnifiedBuffer};
+use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, CudaBuffer, DType, UnifiedBuffer};
 
 use crate::wrong_uses::page::Row;
 
@@ -37,7 +37,7 @@ impl World {
     }
 
     pub fn on_device(&self) -> CudaBuffer<f32> {
-        self.backend.create_cuda(10).unwrap()
+        self.backend.create_buffer(10, DType::F32).unwrap()
     }
 
     pub fn any(&self, kind: BufferKind) -> Box<dyn um_backend::Buffer<f32>> {
