@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 
 use cuda_um_sys::locks::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use um_backend::allocator::Allocator as Native;
+use um_backend::cuda_um::fork::PerProcess;
 use um_backend::cuda_um::{MemoryKind, Oversubscription, Pool, PoolOptions};
 use um_backend::{CudaBackend, CudaError};
 
@@ -22,6 +23,14 @@ use crate::devices::pool;
 use crate::errors::{argument, message, without_lock};
 use crate::number::Number;
 use crate::outside::{Words, string};
+
+/// The allocators that live, to find a tensor's memory.
+static ALL: PerProcess<Mutex<Vec<Weak<Native>>>> = PerProcess::new(Mutex::default);
+
+/// The allocators that live, in the order of their making.
+pub(crate) fn all() -> Vec<Arc<Native>> {
+    ALL.get().lock().iter().filter_map(Weak::upgrade).collect()
+}
 
 /// The allocators of one choice, one for each device that was used.
 struct Allocators {
@@ -49,7 +58,14 @@ impl Allocators {
             new = new.name(name.as_str());
         }
         let mut made = self.made.lock();
-        Ok(made.entry(device).or_insert_with(|| Arc::new(new)).clone())
+        let of_device = made.entry(device).or_insert_with(|| {
+            let new = Arc::new(new);
+            let mut all = ALL.get().lock();
+            all.retain(|known| known.strong_count() > 0);
+            all.push(Arc::downgrade(&new));
+            new
+        });
+        Ok(of_device.clone())
     }
 
     /// Runs a function of C: an error is kept, and `None`.

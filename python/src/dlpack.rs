@@ -128,7 +128,7 @@ fn consumer(
         )),
         Some(handle) => match u64::try_from(handle) {
             Ok(handle) => {
-                let stream = stream::adopt(array, py, handle)?;
+                let stream = stream::adopt(&array.backend, py, handle)?;
                 Ok(stream.map_or(Consumer::Waits, Consumer::On))
             }
             Err(_) => Err(argument(format!(

@@ -18,6 +18,7 @@ mod outside;
 mod owner;
 mod profile;
 mod stream;
+mod tensors;
 mod weights;
 
 #[pyo3::pymodule]
@@ -49,6 +50,8 @@ mod _cuda_um {
     use crate::owner::_ends;
     #[pymodule_export]
     use crate::profile::{Profile, profile};
+    #[pymodule_export]
+    use crate::tensors::{_advise, _prefetch, _residency};
     #[pymodule_export]
     use crate::weights::{load_file, save_file};
     #[pymodule_export]

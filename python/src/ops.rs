@@ -6,7 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use um_backend::{
-    Advice, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
+    Advice, CudaBackend, DType, ErasedBuffer, HintOutcome, HostBuffer, Location, SharedBuffer,
     memory::BufferMemory,
 };
 
@@ -50,8 +50,8 @@ impl<'py> FromPyObject<'_, 'py> for Place {
 
 impl Place {
     /// Refuses devices that are not there, also for memory that no hint concerns.
-    fn location(&self, py: Python<'_>, array: &Array) -> PyResult<Location> {
-        let device = array.backend.device();
+    pub(crate) fn location(&self, py: Python<'_>, backend: &CudaBackend) -> PyResult<Location> {
+        let device = backend.device();
         match self {
             Self::Host => Ok(Location::Host),
             Self::Own => Ok(Location::Device(device.ordinal())),
@@ -144,27 +144,16 @@ pub(crate) fn prefetch(
     to: &Place,
     handle: Option<u64>,
 ) -> PyResult<bool> {
-    let location = to.location(py, array)?;
-    let theirs = handle
-        .map(|handle| stream::adopt(array, py, handle))
-        .transpose()?;
-    let (device, own) = (array.backend.device(), array.backend.device().stream());
-    // Between fences on the library's own stream, since the array remembers the stream, and the other library may destroy its own.
+    let location = to.location(py, &array.backend)?;
+    let theirs = handle.map(|handle| stream::adopt(&array.backend, py, handle));
+    let theirs = theirs.transpose()?;
     let outcome = array.work(py, |storage| {
-        match &theirs {
-            Some(Some(theirs)) => own.wait(&theirs.record()?)?,
-            Some(None) => device.synchronize()?,
-            None => {}
-        }
-        let part = storage.read()?;
-        let all = 0..part.size_bytes();
-        let outcome = part.bytes().prefetch_range_on(all, location, own)?;
-        match &theirs {
-            Some(Some(theirs)) => theirs.wait(&own.record()?)?,
-            Some(None) => own.synchronize()?,
-            None => {}
-        }
-        Ok(outcome)
+        let own = array.backend.device().stream();
+        stream::between(&array.backend, own, theirs.as_slice(), |own| {
+            let part = storage.read()?;
+            let all = 0..part.size_bytes();
+            part.bytes().prefetch_range_on(all, location, own)
+        })
     })?;
     Ok(outcome.is_applied())
 }
@@ -176,15 +165,28 @@ pub(crate) fn advise(
     place: Option<Place>,
     unset: bool,
 ) -> PyResult<bool> {
+    let advice = self::advice(py, &array.backend, advice, place, unset)?;
+    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.bytes().advise(advice))?;
+    Ok(outcome.is_applied())
+}
+
+/// The advice that a word means.
+pub(crate) fn advice(
+    py: Python<'_>,
+    backend: &CudaBackend,
+    advice: &str,
+    place: Option<Place>,
+    unset: bool,
+) -> PyResult<Advice> {
     let location = |place: Option<Place>| {
         let place = place.ok_or_else(|| {
             argument(format!(
                 "the advice {advice:?} needs a place: \"host\", \"device\" or an ordinal"
             ))
         });
-        place.and_then(|place| place.location(py, array))
+        place.and_then(|place| place.location(py, backend))
     };
-    let advice = match (advice, unset) {
+    Ok(match (advice, unset) {
         ("read_mostly", false) => Advice::SetReadMostly,
         ("read_mostly", true) => Advice::UnsetReadMostly,
         ("preferred_location", false) => Advice::SetPreferredLocation(location(place)?),
@@ -196,7 +198,5 @@ pub(crate) fn advise(
                 "advice cannot be {advice:?}: it is \"read_mostly\", \"preferred_location\" or \"accessed_by\""
             )));
         }
-    };
-    let outcome: HintOutcome = array.work(py, |storage| storage.read()?.bytes().advise(advice))?;
-    Ok(outcome.is_applied())
+    })
 }

@@ -352,6 +352,80 @@ def torch_step():
     return f"{default * 1e3:.3f} ms, with our pool {ours / default:.3f} of it"
 
 
+def torch_hints():
+    with torch.cuda.use_mem_pool(cuda_um.torch.mem_pool(name="hints")):
+        tensors = {name: torch.full((ELEMENTS,), 3.0, device="cuda", requires_grad=True) for name in "abc"}
+    side = torch.cuda.Stream()
+    for i in range(REPETITIONS // 10):
+        assert cuda_um.prefetch(tensors, "host")
+        with torch.cuda.stream(side):
+            assert cuda_um.prefetch([tensors["a"][i::2].detach(), tensors["b"]], "device")
+        equal([float(tensor.detach().sum()) for tensor in tensors.values()], [3.0 * ELEMENTS] * 3)
+    assert cuda_um.advise(tensors, "preferred_location", "device")
+    try:
+        cuda_um.prefetch([tensors["a"], torch.ones(4, device="cuda")], "host")
+    except cuda_um.ArgumentError as error:
+        assert "tensors[1]" in str(error) and "mem_pool" in str(error)
+    else:
+        raise AssertionError("memory of PyTorch's own allocator migrates")
+    return f"residency {cuda_um.residency(tensors['a'])}"
+
+
+def torch_offload():
+    """A model of 1 GiB leaves the GPU and comes back, beside copies by PyTorch to the host and back."""
+
+    def model():
+        return torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, bias=False, device="cuda") for _ in range(16)])
+
+    def milliseconds(*moves):
+        times = []
+        for move in moves:
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            move()
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - start) * 1e3)
+        return times
+
+    pool = cuda_um.torch.mem_pool(name="model")
+    with torch.cuda.use_mem_pool(pool), torch.no_grad():
+        ours, x = model(), torch.ones(1, 4096, device="cuda")
+        before, addresses = ours(x), [weight.data_ptr() for weight in ours.parameters()]
+        free, _ = torch.cuda.mem_get_info()
+        for _ in range(3):
+            out, back = milliseconds(lambda: cuda_um.offload(ours), lambda: cuda_um.restore(ours))
+        cuda_um.offload(ours)
+        torch.cuda.synchronize()
+        gained = torch.cuda.mem_get_info()[0] - free
+        cuda_um.restore(ours)
+        equal(addresses, [weight.data_ptr() for weight in ours.parameters()])
+        assert torch.equal(ours(x), before)
+    theirs = model()
+    for _ in range(3):
+        to_cpu, to_gpu = milliseconds(lambda: theirs.to("cpu"), lambda: theirs.to("cuda"))
+    return (
+        f"out {out:.1f} ms and back {back:.1f} ms, {gained >> 20} MiB free meanwhile; "
+        f'module.to("cpu") {to_cpu:.1f} ms, to("cuda") {to_gpu:.1f} ms'
+    )
+
+
+def cupy_hints():
+    previous = cupy.cuda.get_allocator()
+    cupy.cuda.set_allocator(cuda_um.cupy.allocator(name="hints"))
+    try:
+        streams = [cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream.null]
+        arrays = [cupy.full(ELEMENTS, 3, dtype="float32") for _ in range(3)]
+        cupy.cuda.Device().synchronize()
+        for i in range(REPETITIONS // 10):
+            with streams[i % 2]:
+                assert cuda_um.prefetch([arrays[0], arrays[1][::-2], arrays[2][10:]], ("host", "device")[i % 2])
+                equal([float(array.sum()) for array in arrays], [3.0 * ELEMENTS] * 3)
+        assert cuda_um.advise(arrays, "read_mostly") and cuda_um.advise(arrays, "read_mostly", unset=True)
+        del arrays
+    finally:
+        cupy.cuda.set_allocator(previous)
+
+
 def cupy_allocator(kind):
     previous, allocate = cupy.cuda.get_allocator(), cuda_um.cupy.allocator(kind=kind, name="cupy")
     cupy.cuda.set_allocator(allocate)
@@ -389,42 +463,15 @@ def cupy_allocator(kind):
         cupy.cuda.set_allocator(previous)
 
 
-NUMBA = """
-import gc
-import numpy as np
-from numba import cuda
-import cuda_um
-
-@cuda.jit
-def increment(x):
-    i = cuda.grid(1)
-    if i < x.size:
-        x[i] += 1
-
-manager = cuda.current_context().memory_manager
-assert type(manager).__module__ == "cuda_um.numba", manager
-for stream in (0, cuda.stream()):
-    for i in range(100):
-        x = cuda.to_device(np.full(100_000, i, dtype=np.float32), stream=stream)
-        increment[400, 256, stream](x)
-        y = x.copy_to_host(stream=stream)
-        cuda.synchronize()
-        assert (y == i + 1).all(), y
-    assert manager.stats()["live_blocks"] > 0
-    del x
-gc.collect()
-assert manager.stats()["live_bytes"] == 0, manager.stats()
-"""
-
-
 def numba_plugin():
-    def run(program, **environment):
-        command = [sys.executable, "-c", program]
+    def run(*program, **environment):
+        command = [sys.executable, *program]
         return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
 
-    done = run(NUMBA, NUMBA_CUDA_MEMORY_MANAGER="cuda_um.numba")
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "numba_program.py")
+    done = run(program, NUMBA_CUDA_MEMORY_MANAGER="cuda_um.numba")
     if done.returncode:
-        alone = run("from numba import cuda\n@cuda.jit\ndef f(x):\n    x[0] = 1\nf[1, 1](cuda.device_array(1))")
+        alone = run("-c", "from numba import cuda\n@cuda.jit\ndef f(x):\n    x[0] = 1\nf[1, 1](cuda.device_array(1))")
         assert alone.returncode, done.stderr
         return "not run, Numba itself fails: " + alone.stderr.strip().splitlines()[-1]
 
@@ -510,6 +557,9 @@ def main():
         row("CuPy", f"{kind}: its arrays in our memory", lambda: cupy_allocator(kind), has_cupy)
         row("JAX", f"{kind}: reads after our work", lambda: jax_reads(kind), has_jax)
     row("PyTorch", "a graph with our pool", torch_graph, has_torch)
+    row("PyTorch", "prefetch, advice, residency of its tensors", torch_hints, has_torch)
+    row("PyTorch", "a model leaves the GPU and comes back", torch_offload, has_torch)
+    row("CuPy", "prefetch and advice of its arrays", cupy_hints, has_cupy)
     row("PyTorch", "out of memory in our pool", torch_out_of_memory, has_torch)
     row("PyTorch", "a training step", torch_step, has_torch)
     row("Numba", "its arrays in our memory", numba_plugin, importlib.util.find_spec("numba") is not None)

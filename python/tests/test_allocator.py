@@ -3,6 +3,8 @@
 import ctypes
 import gc
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -77,6 +79,38 @@ def test_c_functions_return_null_and_tell_why():
         allocator.allocate(2 * total)
     block = cuda_um.Allocator(oversubscription=True, prefetch=False).allocate(total + MIB)
     assert block.nbytes == total + MIB
+
+
+ENDS = """
+import ctypes, threading
+import cuda_um
+from cuda_um import _cuda_um
+
+allocators = [cuda_um.Allocator(kind, name=kind) for kind in ("unified", "device")]
+library = ctypes.CDLL(_cuda_um.__file__)
+class Cycle:
+    pass
+for allocator in allocators:
+    allocate = getattr(library, allocator.functions()[0])
+    allocate.argtypes, allocate.restype = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    assert allocate(1 << 20, 0, None)  # never freed
+    cycle = Cycle()
+    cycle.own, cycle.block = cycle, allocator.allocate(1 << 20, owner=allocator)
+kept = [allocator.allocate(1 << 20) for allocator in allocators]
+def work():
+    while True:
+        allocators[0].allocate(1000)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+cuda_um.prefetch(cuda_um.zeros(1000))
+print("complete")
+"""
+
+
+def test_memory_may_live_and_threads_may_allocate_at_the_end_of_the_interpreter():
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "complete\n", "")
 
 
 def test_wrong_arguments_of_an_allocator():

@@ -98,15 +98,19 @@ import os, sys, cuda_um
 array = cuda_um.zeros(10)
 array.fill(3)
 capsule = array.__dlpack__()
+block = cuda_um.Allocator().allocate(4)
+class Theirs:
+    __cuda_array_interface__ = {"shape": (1,), "typestr": "<f4", "data": (block.address, False), "version": 2}
 child = os.fork()
 if child == 0:
-    try:
-        array.fill(1)
-    except cuda_um.DeviceError as refused:
-        assert "fork" in str(refused) and "::" not in str(refused), refused
-        del capsule, array
-        os._exit(0)
-    os._exit(1)
+    for call in array.fill, lambda _: cuda_um.prefetch([array]), lambda _: cuda_um.prefetch(Theirs()):
+        try:
+            call(1)
+            os._exit(1)
+        except cuda_um.DeviceError as refused:
+            assert "fork" in str(refused) and "::" not in str(refused), refused
+    del capsule, array
+    os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 with array.numpy() as elements:
     assert elements.sum() == 30

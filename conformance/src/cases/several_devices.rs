@@ -165,18 +165,22 @@ cases! {
         c.is("contents", c.device_value(&memory), 3);
         stream.free(memory).sync();
     }
-    /// A copy between two devices needs access to memory of a pool; one between peers does not.
+    /// A copy needs access of the current device to memory of a pool; one between peers does not.
     "several-devices.pool-copy" POOLS [cudaMemcpyAsync, cudaMemcpyPeerAsync] (Devices(2), Peers, Pools) |c, stream| {
         let pool = c.pool();
-        let (memory, there) = (c.malloc_from(&pool, BYTES, &stream, false), c.on(1, || c.device(BYTES).zeroed()));
+        let memory = c.malloc_from(&pool, BYTES, &stream, false);
         stream.set(&memory, 1).sync();
-        let refused = c.copy_async(&there, &memory, DEFAULT, &stream);
-        let between_peers = c.memcpy_peer_async(there.at(), 1, memory.at(), 0, BYTES, &stream);
-        ok(pool.set_access(1, true));
-        let allowed = c.copy_async(&there, &memory, DEFAULT, &stream);
+        c.on(1, || {
+            let (there, other) = (c.device(BYTES).zeroed(), c.stream());
+            let refused = c.copy_async(&there, &memory, DEFAULT, &other);
+            let between_peers = c.memcpy_peer_async(there.at(), 1, memory.at(), 0, BYTES, &other);
+            ok(pool.set_access(1, true));
+            let allowed = c.copy_async(&there, &memory, DEFAULT, &other);
+            ok(other.synchronize());
+            c.gives("without access", refused, INVALID_VALUE);
+            c.succeeds("between peers", between_peers);
+            c.succeeds("with access", allowed);
+        });
         stream.free(memory).sync();
-        c.gives("without access", refused, INVALID_VALUE);
-        c.succeeds("between peers", between_peers);
-        c.succeeds("with access", allowed);
     }
 }

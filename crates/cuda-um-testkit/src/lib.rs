@@ -16,6 +16,7 @@ pub mod call;
 mod checked;
 #[cfg(unix)]
 pub mod child;
+mod everything;
 pub mod faults;
 #[cfg(unix)]
 mod libraries;
@@ -26,14 +27,13 @@ mod refusal;
 #[cfg(unix)]
 mod sim_lib;
 mod told;
-// There, so that the unit tests of cuda-um have it in the package, too.
-#[path = "../../cuda-um/tests/support/watchdog.rs"]
 pub mod watchdog;
 
 pub use add::{ADD_PTX, Add};
 pub use again::{again, is_child, this_program};
 pub use any::AnyBuffer;
 pub use checked::Checked;
+pub use everything::everything;
 #[cfg(unix)]
 pub use libraries::{open_sim_libraries, sim_libraries};
 pub use machine::{

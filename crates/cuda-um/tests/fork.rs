@@ -11,7 +11,7 @@ use cuda_um::{
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::child::{Over, in_child};
-use cuda_um_testkit::{Add, again, calls, is_child, machine, on, simulated};
+use cuda_um_testkit::{Add, again, calls, everything, is_child, machine, on, simulated};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -150,34 +150,6 @@ fn a_child_is_refused_all_work_and_told_why_and_tells_no_observer() {
     assert!(managed.host().unwrap().iter().all(|&value| value == 7));
     add.run(&stream, &mut managed, 1000, 1);
     assert_eq!(managed.host().unwrap()[999], 8);
-}
-
-/// One object of every droppable type, with work in flight.
-fn everything(device: &Device) -> impl Sized + use<> {
-    // Helper threads for copies, and pinned memory to stage them.
-    device.set_transfer_options(TransferOptions::default().threads(3));
-    let large = PinnedBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
-    let staged = DeviceBuffer::from_slice(device, &vec![1u8; 8 << 20]).unwrap();
-    let [stream, other] = [(); 2].map(|()| device.create_stream().unwrap());
-    let add = Add::load(device);
-    let pools = pools(device);
-    let mut managed = UnifiedBuffer::<u32>::zeroed(device, 5000).unwrap();
-    let mut pooled = UnifiedBuffer::<u32>::zeroed_in(&pools.0, 5000).unwrap();
-    let mut whole = UnifiedBuffer::<u8>::zeroed_in(&pools.0, 3 << 20).unwrap();
-    let mut page_locked = PinnedBuffer::<u32>::zeroed_in(&pools.1, 5000).unwrap();
-    let mut on_device = DeviceBuffer::<u32>::zeroed_in(&pools.2, 5000).unwrap();
-    let mut registered = RegisteredBuffer::from_vec(device, vec![0u32; 5000]).unwrap();
-    whole.fill_on(3, &stream).unwrap();
-    for stream in [&stream, &other] {
-        add.run(stream, &mut managed, 5000, 3);
-        add.run(stream, &mut pooled, 5000, 3);
-        add.run(stream, &mut page_locked, 5000, 3);
-        add.run(stream, &mut on_device, 5000, 3);
-        add.run(stream, &mut registered, 5000, 3);
-    }
-    let event = stream.record().unwrap();
-    let buffers = (managed, pooled, whole, page_locked, on_device, registered);
-    (buffers, large, staged, pools, event, add, stream, other)
 }
 
 #[test]

@@ -58,21 +58,21 @@ fn main() -> Result<(), CudaError> {
     let mut ways: [Way<'_>; 4] = [
         (
             "typed",
-            Box::new(|| Ok(scale.launch(stream, &input, &mut output, 2.0)?)),
+            Box::new(|| scale.launch(stream, &input, &mut output, 2.0)),
         ),
         (
             "dyn Buffer",
-            Box::new(|| Ok(scale.launch(stream, &*behind_dyn, &mut *out_dyn, 2.0)?)),
+            Box::new(|| scale.launch(stream, &*behind_dyn, &mut *out_dyn, 2.0)),
         ),
         (
             "erased",
-            Box::new(|| Ok(scale.launch(stream, &erased, &mut out_erased, 2.0)?)),
+            Box::new(|| scale.launch(stream, &erased, &mut out_erased, 2.0)),
         ),
         (
             "two guards of shared storage",
             Box::new(|| {
                 let (input, mut output) = (shared.read()?, out_shared.write()?);
-                Ok(scale.launch(stream, &input, &mut output, 2.0)?)
+                scale.launch(stream, &input, &mut output, 2.0)
             }),
         ),
     ];

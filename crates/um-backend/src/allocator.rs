@@ -4,15 +4,15 @@
     reason = "the framework's promises about addresses and streams are required"
 )]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use cuda_um::resource::{MemoryResource as _, PoolStats};
-use cuda_um::sys::locks::Mutex;
+use cuda_um::sys::locks::{Mutex, MutexGuard};
 use cuda_um::sys::{cudaStream_t, cudaStreamCaptureStatus};
-use cuda_um::{Device, DeviceBuffer, MemoryKind, Pool, Stream, UnifiedBuffer};
+use cuda_um::{Device, DeviceBuffer, MemoryKind, Pool, Stream, UnifiedBuffer, View};
 
 use crate::error::{CudaError, Result};
 
@@ -49,7 +49,7 @@ pub struct Allocator {
     prefetch: bool,
     name: Option<Arc<str>>,
     /// The blocks that the framework has, by their addresses.
-    live: Mutex<HashMap<usize, Block>>,
+    live: Mutex<Blocks>,
     /// Streams of the library that stand for those of the framework, which may destroy its streams at any time: the uses of a block are on these.
     lanes: [OnceLock<Stream>; 8],
 }
@@ -59,11 +59,48 @@ fn is_per_thread(stream: cudaStream_t) -> bool {
     stream.addr() == 2
 }
 
+/// By their addresses.
+type Blocks = BTreeMap<usize, Block>;
+
+/// The memory that a framework has, for [`prefetches`](cuda_um::managed::PrefetchBatch) and advice. While this lives, other threads wait in
+/// [`Allocator::allocate`] and [`Allocator::free`], and this thread must not call them.
+pub struct Held<'a>(MutexGuard<'a, Blocks>);
+
+impl Held<'_> {
+    /// The bytes of these addresses; `None` if they are not within one block. Advice for them ends with the block.
+    ///
+    /// # Safety
+    /// The view is used for hints only, or no work of the framework writes the bytes meanwhile.
+    pub unsafe fn view(&self, addresses: Range<usize>) -> Option<View<'_, u8>> {
+        let (start, block) = self.0.range(..=addresses.start).next_back()?;
+        let bytes = addresses.start - start..addresses.end.checked_sub(*start)?;
+        let whole = match block {
+            Block::Unified(buffer) => buffer.as_view(),
+            Block::Device(buffer) => buffer.as_view(),
+        };
+        whole.slice(bytes).ok()
+    }
+}
+
+/// Whether work on a stream of another library is captured into a graph: no fence is set there.
+///
+/// # Safety
+/// The stream is live, or 0, 1 or 2 for a default stream as in CUDA.
+pub unsafe fn is_captured(device: &Device, stream: cudaStream_t) -> bool {
+    let ask = device.runtime().table().cudaStreamIsCapturing;
+    let is_legacy_default = stream.addr() < 2;
+    let mut status = cudaStreamCaptureStatus(0);
+    // SAFETY: the stream is guaranteed by the caller; the call writes the status, and leaves it after an error, which the next call with the
+    // stream reports.
+    ask.is_some_and(|ask| !is_legacy_default && unsafe { ask(stream, &mut status) }.0 == 0)
+        && status.0 != 0
+}
+
 /// Memory that the framework has.
 #[derive(Debug)]
 enum Block {
-    Unified(UnifiedBuffer<MaybeUninit<u8>>),
-    Device(DeviceBuffer<MaybeUninit<u8>>),
+    Unified(UnifiedBuffer<u8>),
+    Device(DeviceBuffer<u8>),
 }
 
 impl Allocator {
@@ -118,6 +155,15 @@ impl Allocator {
         self.pool.trim()
     }
 
+    /// The memory that the framework has.
+    ///
+    /// # Errors
+    /// [`Forked`](CudaError::Forked).
+    pub fn held(&self) -> Result<Held<'_>> {
+        cuda_um::fork::check("Allocator::held")?;
+        Ok(Held(self.live.lock()))
+    }
+
     /// Allocates `bytes` bytes with arbitrary contents, at a multiple of 256. Null for 0 bytes.
     ///
     /// # Ordering
@@ -134,11 +180,14 @@ impl Allocator {
         if bytes == 0 {
             return Ok(std::ptr::null_mut());
         }
-        let mut block = match self.pool.kind() {
-            MemoryKind::Managed => {
-                Block::Unified(UnifiedBuffer::<u8>::uninit_in(&self.pool, bytes)?)
+        // SAFETY: the memory is the driver's, and every bit pattern is a value. Only the framework reads it, after its own writes.
+        let mut block = unsafe {
+            match self.pool.kind() {
+                MemoryKind::Managed => {
+                    Block::Unified(UnifiedBuffer::uninit_in(&self.pool, bytes)?.assume_init())
+                }
+                _ => Block::Device(DeviceBuffer::uninit_in(&self.pool, bytes)?.assume_init()),
             }
-            _ => Block::Device(DeviceBuffer::<u8>::uninit_in(&self.pool, bytes)?),
         };
         if let Some(name) = &self.name {
             block.set_name(name);
@@ -149,7 +198,7 @@ impl Allocator {
         }
         let address = block.use_on(lane)?;
         // SAFETY: guaranteed by the caller.
-        match is_per_thread(stream) || unsafe { self.is_captured(stream) } {
+        match is_per_thread(stream) || unsafe { is_captured(self.device(), stream) } {
             true => lane.synchronize()?,
             false => {
                 // SAFETY: guaranteed by the caller.
@@ -206,7 +255,7 @@ impl Allocator {
             return self.device().synchronize();
         }
         // SAFETY: guaranteed by the caller.
-        if unsafe { self.is_captured(stream) } {
+        if unsafe { is_captured(self.device(), stream) } {
             return Err(CudaError::Capture {
                 call: "Allocator::free".to_owned(),
                 reason: "the stream is captured into a graph, each launch of which may use the memory: free it after the graph".to_owned(),
@@ -227,20 +276,6 @@ impl Allocator {
         }
         let new = self.device().create_stream()?;
         Ok(lane.get_or_init(|| new))
-    }
-
-    /// Whether work on a stream is captured into a graph.
-    ///
-    /// # Safety
-    /// The stream is live.
-    unsafe fn is_captured(&self, stream: cudaStream_t) -> bool {
-        let ask = self.device().runtime().table().cudaStreamIsCapturing;
-        let is_legacy_default = stream.addr() < 2;
-        let mut status = cudaStreamCaptureStatus(0);
-        // SAFETY: the stream is guaranteed by the caller; the call writes the status, and leaves it after an error, which the next call with the
-        // stream reports.
-        ask.is_some_and(|ask| !is_legacy_default && unsafe { ask(stream, &mut status) }.0 == 0)
-            && status.0 != 0
     }
 }
 

@@ -54,6 +54,8 @@ from ._errors import (
     OutOfMemoryError,
 )
 
+from ._tensors import advise, offload, prefetch, residency, restore
+
 atexit.register(_cuda_um._ends)
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "OutOfMemoryError",
     "Profile",
     "__version__",
+    "advise",
     "array",
     "device_count",
     "empty",
@@ -80,8 +83,12 @@ __all__ = [
     "is_simulated",
     "load_file",
     "memory_info",
+    "offload",
     "pool_stats",
+    "prefetch",
     "profile",
+    "residency",
+    "restore",
     "runtime_description",
     "save_file",
     "synchronize",

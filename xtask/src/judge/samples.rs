@@ -18,7 +18,7 @@ const TOOLKIT: [&str; 8] = [
 ];
 
 /// A sample that includes a header which begins with one of these needs graphics, or a library of native code.
-const LIBRARIES: &str = "GL/ GLFW EGL/ eglstrm vulkan d3d D3D FreeImage nvsci mpi.h npp cublas cusparse cusolver cufft curand.h nvjpeg nvJitLink cuda_gl";
+const LIBRARIES: &str = "GL/ GLFW EGL/ eglstrm vulkan d3d D3D FreeImage nvsci mpi.h npp cublas cusparse cusolver cufft curand.h nvjpeg helper_nvJPEG nvJitLink nvtx3 llvm cuda_gl";
 
 /// The files of a folder with one of these extensions.
 fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {

@@ -1,10 +1,6 @@
 //! Loads, stores and copies: elements between registers and memory that was found.
 
 #![expect(unsafe_code, reason = "the memory of kernels is the caller's")]
-#![expect(
-    clippy::needless_range_loop,
-    reason = "loops over lanes become vector instructions"
-)]
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 

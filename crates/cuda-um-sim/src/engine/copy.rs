@@ -169,25 +169,14 @@ impl State {
         })
     }
 
-    /// One of two devices needs access to both ends of a copy if one of them is memory of a pool, unless the copy is one between peers.
-    pub(crate) fn check_reach(&self, copy: &Copy) -> Result<(), Code> {
-        let (Memory::Device(from), Memory::Device(to)) = (copy.from.memory, copy.to.memory) else {
-            return Ok(());
+    /// The current device needs access to memory of a pool, unless the copy is one between peers.
+    pub(crate) fn check_reach(&self, device: usize, copy: &Copy) -> Result<(), Code> {
+        let denied = |end: &Span| {
+            let holding = self.memory.holding(end.address);
+            matches!(end.memory, Memory::Device(owner) if holding.is_some_and(|it| it.pool.is_some())
+                && self.check_device_access(device, owner, end.address).is_err())
         };
-        let of_pool = |end: &Span| {
-            self.memory
-                .holding(end.address)
-                .is_some_and(|allocation| allocation.pool.is_some())
-        };
-        let denied = |device, owner, end: &Span| {
-            self.check_device_access(device, owner, end.address)
-                .is_err()
-        };
-        let unreachable = denied(from, to, &copy.to) && denied(to, from, &copy.from);
-        match unreachable
-            && copy.direction != Direction::Peer
-            && (of_pool(&copy.from) || of_pool(&copy.to))
-        {
+        match copy.direction != Direction::Peer && (denied(&copy.from) || denied(&copy.to)) {
             true => Err(Code::INVALID_VALUE),
             false => Ok(()),
         }

@@ -3,7 +3,7 @@
 use super::copy_params::copy_3d;
 use super::guard::{entry_points, with_state, with_work_stream};
 use super::pointer::{Array, Out};
-use crate::engine::{Code, Core, Direction, NodeParams, Pitched, Plane};
+use crate::engine::{Code, Core, Direction, NodeParams, Pitched, Plane, ThreadState};
 use std::sync::Arc;
 
 /// The default stream, which synchronous calls use.
@@ -19,9 +19,10 @@ fn copy(
     direction: Direction,
     synchronous: bool,
 ) -> Result<(), Code> {
+    let current = ThreadState::with(core.id, |thread| thread.device);
     let (stream, mut checked, captured) = with_work_stream(core, stream, |state, stream| {
         let checked = state.check_copy(to, from, bytes, direction)?;
-        state.check_reach(&checked)?;
+        state.check_reach(current, &checked)?;
         Ok((stream.clone(), checked, state.graphs.is_capturing(stream)?))
     })?;
     if synchronous {

@@ -64,7 +64,13 @@ fn made_by(failure: &Failure) -> Option<&'static str> {
 
 /// Functions that are retried once before a resource is leaked.
 fn is_tried_twice(failure: &Failure) -> bool {
-    ["cudaGetDevice", "cudaSetDevice", "cudaHostUnregister"].contains(&failure.call)
+    let calls = [
+        "cudaGetDevice",
+        "cudaSetDevice",
+        "cudaHostUnregister",
+        "cudaDeviceSynchronize",
+    ];
+    calls.contains(&failure.call)
 }
 
 /// The failures that explain the remaining resources: each failure explains one resource that was not released, or two failures

@@ -20,7 +20,8 @@ fn small() -> Trace {
 /// The error names the entry.
 #[test]
 fn numbers_that_no_machine_has_are_refused() {
-    let cases: [(&str, fn(&mut Trace)); 6] = [
+    type Case = (&'static str, fn(&mut Trace));
+    let cases: [Case; 6] = [
         ("the trace[0]", |trace| trace.end = 3),
         ("buffers[0]", |trace| trace.buffers[0].address = u64::MAX),
         ("operations[0]", |trace| {

@@ -34,6 +34,8 @@ use std::ops::Range;
 /// let mut batch = PrefetchBatch::new();
 /// batch.add(&weights).add(&bias);
 /// assert_eq!(batch.prefetch_on(Location::Host, &stream)?.calls, 1);
+/// assert_eq!(batch.prefetch_on(Location::Host, &stream)?.calls, 0, "they are there");
+/// assert_eq!(batch.forget_places().prefetch_on(Location::Host, &stream)?.calls, 1);
 /// # Ok::<(), cuda_um::Error>(())
 /// ```
 #[derive(Default)]
@@ -84,6 +86,12 @@ impl<'a> PrefetchBatch<'a> {
             self.push_part(raw, part.range());
         }
         self.added += 1;
+        self
+    }
+
+    /// Forgets where the memory that was added is known to be: other libraries, whose work is not known, may have moved it.
+    pub fn forget_places(&mut self) -> &mut Self {
+        memory(&self.parts).for_each(|(raw, _)| raw.pages.lost());
         self
     }
 

@@ -5,7 +5,6 @@
 mod allocate;
 mod foreign;
 mod imports;
-mod length;
 mod location;
 mod module;
 mod pool;

@@ -1,7 +1,13 @@
-//! Uninitialised and registered memory.
+//! Uninitialised and registered memory, and host guards: the work for which they wait, and the error "busy".
 
-use cuda_um::{DeviceBuffer, RegisteredBuffer, UnifiedBuffer};
-use cuda_um_testkit::{Add, device};
+use cuda_um::{
+    DeviceBuffer, Error, HostMut, HostRef, RegisteredBuffer, UnifiedBuffer, View, ViewMut,
+};
+use cuda_um_sim::Gpu;
+use cuda_um_testkit::{Add, device, fails, simulated};
+use std::future::Future;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 /// claim 4
 #[test]
@@ -31,6 +37,71 @@ fn a_vector_is_registered_used_in_place_and_given_back() {
     assert_eq!((vector.as_ptr(), &vector[..]), (address, &[6; 3000][..]));
     let empty = RegisteredBuffer::from_vec(&device, Vec::<u8>::new()).unwrap();
     assert!(empty.into_vec().unwrap().is_empty());
+}
+
+/// What must compile: a borrow may become shorter. `compile_fail/variance` has what must not.
+type Borrows<'a> = (
+    View<'a, u8>,
+    ViewMut<'a, u8>,
+    HostRef<'a, u8>,
+    HostMut<'a, u8>,
+);
+const _: for<'long, 'short> fn(&'short &'long (), Borrows<'long>) -> Borrows<'short> =
+    |_, borrows| borrows;
+
+/// claim 1
+#[test]
+fn busy_names_the_buffer_and_nothing_else_waits() {
+    let (sim, device, stream) = simulated(Gpu::H200);
+    let add = Add::load(&device);
+    let [mut written, mut read, mut target] =
+        [(); 3].map(|()| UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap());
+    let idle = UnifiedBuffer::from_slice(&device, &[3u32; 100]).unwrap();
+    drop(read.host_mut().unwrap());
+
+    let paused = sim.pause();
+    add.run(&stream, &mut written, 100, 2);
+    stream.copy(&read, &mut target).unwrap();
+    let of = format!("buffer {} (UnifiedBuffer<u32>[100] of ", written.id());
+    fails!(written.try_host(), Error::Busy { .. }, &of);
+    fails!(written.try_host_mut(), Error::Busy { .. });
+    assert_eq!(idle.host().unwrap()[0], 3, "no wait without work");
+    assert_eq!(read.try_host().unwrap()[0], 0, "both only read");
+    fails!(read.try_host_mut(), Error::Busy { .. });
+    drop(paused);
+
+    assert_eq!(written.host().unwrap()[99], 2);
+    read.host_mut().unwrap()[0] = 1;
+}
+
+/// claim 16: Without concurrent access, the gate stays open for work.
+#[test]
+fn awaiting_works_on_any_executor_and_can_be_given_up() {
+    for gpu in [Gpu::H200, Gpu::NoConcurrentAccess] {
+        let (sim, device, stream) = simulated(gpu);
+        let mut buffer = UnifiedBuffer::<u32>::zeroed(&device, 100).unwrap();
+        device.synchronize().unwrap();
+        let paused = sim.pause();
+        buffer.fill_on(6, &stream).unwrap();
+        {
+            let mut future = Box::pin(buffer.host_async());
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(future.as_mut().poll(&mut context).is_pending());
+            // If its helper thread exists, it is waiting by now.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        buffer.fill_on(7, &stream).unwrap();
+        let resume = std::thread::spawn(move || drop(paused));
+        assert_eq!(pollster::block_on(buffer.host_async()).unwrap()[0], 7);
+        resume.join().unwrap();
+        futures_executor::block_on(async {
+            buffer.host_mut_async().await.unwrap()[0] = 1;
+            assert_eq!(buffer.host_async().await.unwrap()[0], 1);
+        });
+        Add::load(&device).run(&stream, &mut buffer, 100, 1);
+        let guard = futures_executor::block_on(buffer.host_mut_async());
+        assert_eq!(guard.unwrap()[..2], [2, 8]);
+    }
 }
 
 #[test]

@@ -5,5 +5,4 @@ mod foreign;
 mod launch;
 mod refused;
 mod residency;
-mod scalars;
 mod stamps;

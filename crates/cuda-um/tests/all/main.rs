@@ -1,8 +1,6 @@
 //! The tests of the library, one module for each subject. Tests with a process of their own are beside this folder: they fork, end the process,
 //! have an allocator or a subscriber for all threads, or take long.
 
-mod access_pattern;
-mod alignment;
 mod arena;
 mod arguments;
 mod bad_input;
@@ -14,15 +12,14 @@ mod executors;
 mod foreign;
 mod gate;
 mod graph;
-mod guards;
 mod in_flight;
-mod kernel_errors;
 mod observe;
 mod placement;
 mod pool;
-mod prefetch_batch;
 mod residency;
 mod resources;
 mod system_memory;
 mod transfer;
+mod unwind;
 mod views;
+mod waits;

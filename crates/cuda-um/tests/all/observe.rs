@@ -2,8 +2,7 @@
 
 use cuda_um::observe::{Observer, Op, Told, What, observe};
 use cuda_um::{
-    Advice, Device, DeviceBuffer, Error, Location, Runtime, Stream, UnifiedBuffer,
-    managed::PrefetchBatch,
+    Advice, Device, DeviceBuffer, Error, Location, Runtime, UnifiedBuffer, managed::PrefetchBatch,
 };
 use cuda_um_sim::{Fail, Gpu};
 use cuda_um_testkit::watchdog::watch;
@@ -12,50 +11,33 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Writes down what it is told of, and prefetches the memory of each launch on a stream of its own.
-struct Writes {
-    lines: Mutex<Vec<String>>,
-    beside: Stream,
-}
+/// Calls a function at the begin of each operation of one runtime, and with what is told at its end.
+struct Of<F>(Runtime, F);
 
-impl Writes {
-    fn write(&self, op: &Op<'_>, end: &str) {
-        let is_of_this_test = op.device.runtime().is_same(self.beside.runtime());
-        let is_own = op.stream.is_some_and(|on| on.id() == self.beside.id());
-        if !is_of_this_test || is_own {
-            return;
+impl<F: Fn(&Op<'_>, Option<&Told<'_>>) + Send + Sync> Of<F> {
+    fn call(&self, op: &Op<'_>, told: Option<&Told<'_>>) {
+        // Other tests launch beside this one.
+        if op.device.runtime().is_same(&self.0) {
+            self.1(op, told);
         }
-        let what = format!("{:?}", op.what);
-        let what = what.split([' ', '(']).next().unwrap();
-        let writes = op.parts.iter().any(|part| part.writes());
-        assert!(op.parts.iter().all(|part| part.range() == (0..4000)));
-        let line = format!("{what}{}{end}", if writes { " writes" } else { "" });
-        self.lines.lock().unwrap().push(line);
     }
 }
 
-impl Observer for Writes {
+impl<F: Fn(&Op<'_>, Option<&Told<'_>>) + Send + Sync> Observer for Of<F> {
     fn before(&self, op: &Op<'_>) {
-        // Other tests launch beside this one.
-        if !op.device.runtime().is_same(self.beside.runtime()) {
-            return;
-        }
-        self.write(op, "");
-        if let (What::Launch { .. }, [part]) = (op.what, op.parts) {
-            let mut batch = PrefetchBatch::new();
-            let prefetched = batch.add_part(part).prefetch_on(op.device, &self.beside);
-            assert!(prefetched.unwrap().outcome.is_applied());
-        }
+        self.call(op, None);
     }
 
     fn after(&self, told: &Told<'_>) {
-        let end = match (told.error, told.is_elided) {
-            (Some(_), _) => ": failed",
-            (None, true) => ": elided",
-            (None, false) => ": done",
-        };
-        self.write(told.op, end);
+        self.call(told.op, Some(told));
     }
+}
+
+fn observing(
+    device: &Device,
+    call: impl Fn(&Op<'_>, Option<&Told<'_>>) + Send + Sync + 'static,
+) -> cuda_um::observe::Observing {
+    observe(Arc::new(Of(device.runtime().clone(), call)))
 }
 
 /// claim 37
@@ -64,11 +46,37 @@ fn an_observer_sees_each_operation_and_may_use_the_library() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let add = Add::load(&device);
     let mut data = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    let writes = Arc::new(Writes {
-        lines: Mutex::default(),
-        beside: device.create_stream().unwrap(),
+    let (beside, lines) = (
+        device.create_stream().unwrap(),
+        Arc::new(Mutex::new(Vec::new())),
+    );
+    let written = Arc::clone(&lines);
+    // Writes down what it is told of, and prefetches the memory of each launch on a stream of its own.
+    let observing = observing(&device, move |op, told| {
+        if op.stream.is_some_and(|on| on.id() == beside.id()) {
+            return;
+        }
+        let what = format!("{:?}", op.what);
+        let what = what.split([' ', '(']).next().unwrap();
+        let writes = if op.parts.iter().any(|part| part.writes()) {
+            " writes"
+        } else {
+            ""
+        };
+        assert!(op.parts.iter().all(|part| part.range() == (0..4000)));
+        let end = match told.map(|told| (told.error.is_some(), told.is_elided)) {
+            None => "",
+            Some((true, _)) => ": failed",
+            Some((_, true)) => ": elided",
+            Some(_) => ": done",
+        };
+        written.lock().unwrap().push(format!("{what}{writes}{end}"));
+        if let (What::Launch { .. }, [part], None) = (op.what, op.parts, told) {
+            let mut batch = PrefetchBatch::new();
+            let prefetched = batch.add_part(part).prefetch_on(op.device, &beside);
+            assert!(prefetched.unwrap().outcome.is_applied());
+        }
     });
-    let observing = observe(writes.clone());
     data.set_name("data");
     data.advise(Advice::SetPreferredLocation(Location::from(&device)))
         .unwrap();
@@ -99,35 +107,7 @@ fn an_observer_sees_each_operation_and_may_use_the_library() {
         "Copy writes: done",
         "Free",
     ];
-    assert_eq!(*writes.lines.lock().unwrap(), expected);
-}
-
-/// Calls a function at the begin (`false`) and the end (`true`) of each operation of one runtime.
-struct Of<F>(Runtime, F);
-
-impl<F: Fn(&Op<'_>, bool) + Send + Sync> Of<F> {
-    fn call(&self, op: &Op<'_>, is_over: bool) {
-        if op.device.runtime().is_same(&self.0) {
-            self.1(op, is_over);
-        }
-    }
-}
-
-impl<F: Fn(&Op<'_>, bool) + Send + Sync> Observer for Of<F> {
-    fn before(&self, op: &Op<'_>) {
-        self.call(op, false);
-    }
-
-    fn after(&self, told: &Told<'_>) {
-        self.call(told.op, true);
-    }
-}
-
-fn observing(
-    device: &Device,
-    call: impl Fn(&Op<'_>, bool) + Send + Sync + 'static,
-) -> cuda_um::observe::Observing {
-    observe(Arc::new(Of(device.runtime().clone(), call)))
+    assert_eq!(*lines.lock().unwrap(), expected);
 }
 
 /// Before the turn at the gate, for which a guard would wait, and before the order: the launch comes after what the observer enqueues.
@@ -141,13 +121,13 @@ fn an_observer_may_take_guards_and_write_before_an_operation() {
     let seen = Arc::new(AtomicUsize::new(0));
     let (count, of) = (Arc::clone(&seen), other.id());
     let other = Mutex::new(other);
-    let observing = observing(&device, move |op, is_over| {
+    let observing = observing(&device, move |op, told| {
         let is_of_data = op.parts.iter().all(|part| part.buffer() != of);
         if matches!(op.what, What::Launch { .. }) && is_of_data {
             let mut other = other.lock().unwrap();
             other.fill_on(1, &beside).unwrap();
             assert_eq!(other.host_mut().unwrap()[7], 1);
-            count.fetch_add(1 + usize::from(is_over) * 10, Ordering::Relaxed);
+            count.fetch_add(1 + usize::from(told.is_some()) * 10, Ordering::Relaxed);
         }
     });
     add.run(&stream, &mut data, 1000, 1);
@@ -164,8 +144,8 @@ fn an_observer_is_told_of_a_copy_after_the_wait_for_the_callers_memory() {
     let (sim, device, stream) = simulated(Gpu::H200);
     let mut data = DeviceBuffer::<u8>::zeroed(&device, 100_000).unwrap();
     device.synchronize().unwrap();
-    let observing = observing(&device, |op, is_over| {
-        assert!(!is_over || op.what != What::Copy, "on purpose");
+    let observing = observing(&device, |op, told| {
+        assert!(told.is_none() || op.what != What::Copy, "on purpose");
     });
     let held = sim.hold(0);
     data.fill_on(7, &stream).unwrap();

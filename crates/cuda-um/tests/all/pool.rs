@@ -162,22 +162,6 @@ impl Setup {
         self.open(small_slabs()).unwrap()
     }
 
-    /// A pool with a limit; `None` for the driver's pools on a GPU, and before CUDA 12.2, which have none.
-    fn limited(&self, options: PoolOptions, bytes: usize) -> Option<AnyPool> {
-        if self.is(Driver) && self.sim.is_none() {
-            println!("NOT RUN: the driver chooses how much it reserves");
-            return None;
-        }
-        match self.open(options.limit_bytes(bytes)) {
-            Err(error) if self.is(Driver) && error.kind() == ErrorKind::NotSupported => {
-                let version = self.device.runtime().version();
-                assert!((version.major, version.minor) < (12, 2), "{error}");
-                None
-            }
-            pool => Some(pool.unwrap()),
-        }
-    }
-
     /// Enqueues a kernel that adds a number to the first `count` elements.
     fn add(&self, count: usize, number: u32, buffer: &mut AnyBuffer, stream: &Stream) {
         let view = buffer.view_mut(..).unwrap();

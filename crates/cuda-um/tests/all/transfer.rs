@@ -3,14 +3,14 @@
 mod overwrite;
 mod reads;
 mod small;
+mod ways;
 
-use cuda_um::buffer::kind::{self, Owned};
 use cuda_um::buffer::{FileRead, ReadAt, Runs, TransferOptions};
-use cuda_um::{Device, DeviceBuffer, Error, Memory, PinnedBuffer, Result, UnifiedBuffer, ViewMut};
+use cuda_um::{Device, DeviceBuffer, Error, PinnedBuffer, Result, UnifiedBuffer, ViewMut};
 use cuda_um_sim::{Fail, Gpu, Leak, Sim};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::watchdog::watch;
-use cuda_um_testkit::{calls, device, fails, machines, simulated};
+use cuda_um_testkit::{calls, device, fails, simulated};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,78 +104,6 @@ impl ReadAt for Storage {
         into[..count].copy_from_slice(&from[..count]);
         Ok(count)
     }
-}
-
-/// 12 bytes do not divide a page: no element is split.
-type Element = [u32; 3];
-
-/// Writes all elements but the first and the last in each way, and reads them back.
-fn arrives<K: Owned>(device: &Device, count: usize) {
-    let elements: Vec<Element> = (0..count as u32).map(|i| [i, !i, 7]).collect();
-    for way in ["a slice", "a task", "a closure", "storage"] {
-        let around = vec![[5; 3]; count + 2];
-        let mut buffer = Memory::<Element, K>::from_slice(device, &around).unwrap();
-        let mut target = buffer.view_mut(1..=count).unwrap();
-        match way {
-            "a slice" => target.copy_from_host(&elements).unwrap(),
-            "a task" => pollster::block_on(target.copy_from_host_async(&elements)).unwrap(),
-            "a closure" => target
-                .host_overwrite(.., |first, slots| slots.fill_with(|i| elements[first + i]))
-                .unwrap(),
-            _ => {
-                let storage = Storage::new(bytemuck::cast_slice(&elements).to_vec());
-                let bytes = storage.bytes.len();
-                let done = read(target.cast().unwrap(), &storage, &whole(bytes));
-                assert_eq!(done.unwrap(), bytes);
-            }
-        }
-        let mut back = vec![[0; 3]; count];
-        buffer.copy_to_host_at(1, &mut back).unwrap();
-        assert!(back == elements, "{way}, {count} elements");
-        let mut all = vec![[0; 3]; count + 2];
-        pollster::block_on(buffer.copy_to_host_async(&mut all)).unwrap();
-        assert!(all[1..=count] == elements, "{way}, {count} elements");
-        assert_eq!([all[0], all[count + 1]], [[5; 3]; 2]);
-    }
-}
-
-fn every_way(device: &Device, options: TransferOptions, counts: &[usize]) {
-    device.set_transfer_options(options);
-    for &count in counts {
-        arrives::<kind::Unified>(device, count);
-        arrives::<kind::Device>(device, count);
-        arrives::<kind::Pinned>(device, count);
-    }
-}
-
-#[test]
-fn every_element_arrives_whatever_the_way() {
-    for (_sim, device, _stream) in machines([
-        Gpu::H200,
-        Gpu::Gh200,
-        Gpu::Hmm,
-        Gpu::Gb10,
-        Gpu::Pascal,
-        Gpu::Maxwell,
-        Gpu::NoConcurrentAccess,
-    ]) {
-        // `TransferOptions` accepts any number: the extreme values mean "as many as useful" and "off".
-        let most = TransferOptions::default().threads(usize::MAX);
-        for options in [
-            small(2),
-            small(3).ring_bytes(4096),
-            small(2).ring_bytes(0),
-            most.ring_bytes(1),
-            most.ring_bytes(usize::MAX),
-            most.threads(0),
-        ] {
-            every_way(&device, options, &[10, 1366, 20_000]);
-        }
-    }
-    let (_sim, device, _stream) = device();
-    // Longer than the pieces between which other tasks run.
-    let options = TransferOptions::default().threads(3);
-    every_way(&device, options, &[10, 700_001]);
 }
 
 /// A copy that finds no pinned memory is left to the driver. Then a thread allocates it.
@@ -328,23 +256,6 @@ fn a_failure_half_way_says_how_far_it_came_and_the_ring_goes_on() {
         assert!(back[..certain] == source[..certain], "{copied_bytes}");
         buffer.copy_from_host(&source).unwrap();
         assert!(buffer.to_vec().unwrap() == source);
-    }
-}
-
-#[test]
-fn without_pinned_memory_the_driver_copies() {
-    let (sim, device, _) = simulated(Gpu::H200);
-    for call in ["cudaHostAlloc", "cudaHostRegister"] {
-        let refused = Fail::call(call).with(cudaError::cudaErrorMemoryAllocation);
-        sim.fail(refused.from_then_on());
-    }
-    for options in [small(2), TransferOptions::default().threads(2)] {
-        device.set_transfer_options(options);
-        for _ in 0..3 {
-            let source = numbers(1 << 20, 5);
-            let buffer = DeviceBuffer::from_slice(&device, &source).unwrap();
-            assert!(buffer.to_vec().unwrap() == source);
-        }
     }
 }
 

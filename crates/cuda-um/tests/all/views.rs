@@ -2,24 +2,18 @@
 
 mod disjoint;
 pub(crate) mod double;
-mod in_place;
 mod owned;
 mod parts;
-mod within;
 
 use cuda_um::{Device, Stream};
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Checked, machines};
 
+use Gpu::{Gh200, H200, Maxwell, NoConcurrentAccess, Pascal};
+
 /// The generations of GPUs.
 pub fn everywhere() -> impl Iterator<Item = (Option<Checked>, Device, Stream)> {
-    machines([
-        Gpu::H200,
-        Gpu::Gh200,
-        Gpu::Pascal,
-        Gpu::Maxwell,
-        Gpu::NoConcurrentAccess,
-    ])
+    machines([H200, Gh200, Pascal, Maxwell, NoConcurrentAccess])
 }
 
 /// Runs the body with a new buffer of each kind, with these contents.

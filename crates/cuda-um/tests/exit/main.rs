@@ -6,18 +6,18 @@
 mod stopped;
 
 use cuda_um::{
-    Device, DeviceBuffer, ErrorKind, Location, MemoryKind, NonConcurrentAccess, PinnedBuffer, Pool,
-    PoolOptions, RegisteredBuffer, Stream, UnifiedBuffer,
+    Device, DeviceBuffer, ErrorKind, Location, NonConcurrentAccess, PinnedBuffer, RegisteredBuffer,
+    Stream, UnifiedBuffer,
     buffer::TransferOptions,
     fork::Origin,
     process_end::{self, Calls},
-    resource::{DriverPool, MemoryResource},
 };
 use cuda_um_sim::{Gpu, Sim};
 use cuda_um_testkit::child::in_child;
 use cuda_um_testkit::{
-    Add, Told, again, fail_waits, is_child, on, on_gpu, unwatched, without_pools,
+    Add, Told, again, everything, fail_waits, is_child, on, unwatched, without_pools,
 };
+use std::any::Any;
 use std::future::Future;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -70,75 +70,22 @@ fn device() -> (Device, Stream) {
     on(&unwatched().1, 0)
 }
 
-/// One of each kind.
-type Buffers = (UnifiedBuffer<u32>, DeviceBuffer<u32>, PinnedBuffer<u32>);
-
-/// Buffers of all kinds, with and without pools, with work in flight.
-struct All {
-    _buffers: Buffers,
-    _pooled: Buffers,
-    _pools: (Pool, Pool, Box<dyn MemoryResource>),
-    _add: Add,
-}
-
-fn all(device: &Device, stream: &Stream) -> All {
-    const LEN: usize = 100_000;
-    let options = PoolOptions::default().slab_bytes(4 << 20);
-    let pools = (
-        Pool::new(device, MemoryKind::Managed, options).unwrap(),
-        Pool::new(device, MemoryKind::Pinned, options).unwrap(),
-        match DriverPool::new(device, MemoryKind::Device, options) {
-            Ok(pool) => Box::new(pool) as Box<dyn MemoryResource>,
-            Err(_) => Box::new(Pool::new(device, MemoryKind::Device, options).unwrap()),
-        },
-    );
-    let mut buffers = (
-        UnifiedBuffer::zeroed(device, LEN).unwrap(),
-        DeviceBuffer::zeroed(device, LEN).unwrap(),
-        PinnedBuffer::zeroed(device, LEN).unwrap(),
-    );
-    let mut pooled = (
-        UnifiedBuffer::zeroed_in(&pools.0, LEN).unwrap(),
-        DeviceBuffer::zeroed_in(&*pools.2, LEN).unwrap(),
-        PinnedBuffer::zeroed_in(&pools.1, LEN).unwrap(),
-    );
-    let add = Add::load(device);
-    // A GPU is faster.
-    let rounds = if on_gpu() { 2000u32 } else { 20 };
-    macro_rules! launch {
-        ($($buffer:expr),*) => {$(
-            add.run(stream, &mut $buffer, LEN, rounds);
-        )*};
-    }
-    launch!(
-        buffers.0, buffers.1, buffers.2, pooled.0, pooled.1, pooled.2
-    );
-    All {
-        _buffers: buffers,
-        _pooled: pooled,
-        _pools: pools,
-        _add: add,
-    }
-}
-
 /// claim 16
 #[test]
 fn with_buffers_in_a_static_in_a_thread_local_and_leaked() {
-    type Kept = OnceLock<(All, Stream, Device)>;
+    type Kept = OnceLock<(Box<dyn Any + Send + Sync>, Device)>;
+    fn keep(kept: &Kept) {
+        let (device, _stream) = device();
+        assert!(kept.set((everything(&device), device)).is_ok());
+    }
     static KEPT: Kept = OnceLock::new();
     thread_local!(static KEPT_HERE: Kept = const { OnceLock::new() });
-    fn made() -> (All, Stream, Device) {
-        let (device, stream) = device();
-        (all(&device, &stream), stream, device)
-    }
     ends_well(|| {
         // Dropped while its thread ends.
-        let thread = std::thread::spawn(|| {
-            KEPT_HERE.with(|kept| assert!(kept.set(made()).is_ok()));
-        });
+        let thread = std::thread::spawn(|| KEPT_HERE.with(keep));
         thread.join().unwrap();
-        assert!(KEPT.set(made()).is_ok());
-        std::mem::forget(made());
+        keep(&KEPT);
+        std::mem::forget(everything(&device().0));
         std::process::exit(42);
     });
 }
@@ -146,16 +93,15 @@ fn with_buffers_in_a_static_in_a_thread_local_and_leaked() {
 #[test]
 fn with_threads_that_drop_what_is_in_use() {
     ends_well(|| {
-        let (device, stream) = device();
-        let kept = all(&device, &stream);
+        let (device, _stream) = device();
+        let kept = everything(&device);
         let (started, at_work) = std::sync::mpsc::channel();
         for _ in 0..3 {
             let (device, started) = (device.clone(), started.clone());
             std::thread::spawn(move || {
-                let stream = device.create_stream().unwrap();
                 loop {
                     // In use when they are dropped.
-                    drop(all(&device, &stream));
+                    drop(everything(&device));
                     let _ = started.send(());
                 }
             });
@@ -299,24 +245,12 @@ fn a_future_whose_work_was_stopped_ends_with_an_error() {
     });
 }
 
-#[test]
-fn from_another_thread_while_main_works() {
-    ends_well(|| {
-        let (device, stream) = device();
-        std::thread::spawn(|| std::process::exit(42));
-        loop {
-            stream.is_idle().unwrap();
-            drop(UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap());
-        }
-    });
-}
-
 /// The thread that runs the exit handlers is one of the library.
 #[test]
 fn in_the_work_of_a_future() {
     ends_well(|| {
-        let (device, stream) = device();
-        let _kept = all(&device, &stream);
+        let (device, _stream) = device();
+        let _kept = everything(&device);
         let ends = cuda_um::unblock(|| std::process::exit(42));
         pollster::block_on(ends).unwrap_or_else(|error| panic!("{error}"));
     });

@@ -14,14 +14,10 @@ enum Does {
 }
 
 impl Does {
-    const ALL: [Self; 6] = [
-        Self::Allocate,
-        Self::Launch,
-        Self::Query,
-        Self::Copy,
-        Self::Access,
-        Self::Await,
-    ];
+    const ALL: [Self; 6] = {
+        use Does::*;
+        [Allocate, Launch, Query, Copy, Access, Await]
+    };
 
     /// Does it for ever, and sends a message after each round.
     fn for_ever(self, device: &Device, at_work: &Sender<()>) -> cuda_um::Result<()> {

@@ -1,4 +1,4 @@
-//! Two calls of one run fail: a first call, and a later call, preferably one that is made only because the first one failed.
+//! Two calls of one run fail: a first call, and a later call, mostly one that is made because the first one failed.
 
 use crate::machines_of;
 use crate::scenarios::{SCENARIOS, Scenario};
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Number of first failures that are chosen for a scenario on a machine, each with three second failures.
 const PAIRS: (&str, u64) = ("CUDA_UM_FAULT_PAIRS", 3);
 const SEED: (&str, u64) = ("CUDA_UM_FAULT_SEED", 1);
-/// A second failure is directly after the first one, within this number of calls, on its error path, or at any later time.
+/// Two second failures of each first one are directly after it, within this number of calls, and one is at any later time.
 const CLOSE: usize = 16;
 
 fn setting((name, default): (&str, u64)) -> u64 {
@@ -88,20 +88,11 @@ impl Place {
 
     fn seconds(&self, first: Failure, rng: &mut Rng) -> Vec<Failure> {
         let after = self.calls_after(first);
-        let is_usual = |(call, nth): &(&str, u64)| {
-            let mut usual = self.calls.iter();
-            usual.any(|(name, count)| name == call && nth <= count)
-        };
-        let on_the_way_out: Vec<_> = after.iter().filter(|it| !is_usual(it)).copied().collect();
-        let way_out = match &on_the_way_out[..] {
-            [] => &after[..],
-            calls => calls,
-        };
         // Each function once: nearly every second call queries the current device.
         let mut close = after[..after.len().min(CLOSE)].to_vec();
         close.sort_unstable();
         close.dedup_by_key(|(call, _)| *call);
-        let drawn = [rng.choice(&close), rng.choice(way_out), rng.choice(&after)];
+        let drawn = [rng.choice(&close), rng.choice(&close), rng.choice(&after)];
         let failure = |&(call, nth)| Failure {
             call,
             nth,

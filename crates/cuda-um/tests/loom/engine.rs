@@ -35,8 +35,6 @@ pub(crate) struct Engine {
     /// Vectors, because a move of a box would invalidate the addresses that copies have.
     /// By address, aligned as words: the library writes flags there.
     pinned: BTreeMap<usize, Vec<u64>>,
-    /// The work of graphs, and of executable graphs.
-    graphs: BTreeMap<usize, Vec<Copy>>,
     /// Device memory: addresses that no code reads or writes.
     free_bytes: usize,
     slabs: BTreeMap<usize, usize>,
@@ -54,7 +52,6 @@ struct Stream {
     is_destroyed: bool,
     done: u64,
     work: VecDeque<Work>,
-    captured: Option<Vec<Copy>>,
 }
 
 enum Work {
@@ -63,7 +60,6 @@ enum Work {
     Wait(Position),
 }
 
-#[derive(Clone)]
 pub(super) struct Copy {
     pub(super) to: *mut u8,
     pub(super) from: *const u8,
@@ -103,7 +99,6 @@ impl Engine {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             pinned: BTreeMap::new(),
-            graphs: BTreeMap::new(),
             free_bytes: bytes,
             slabs: BTreeMap::new(),
             in_use: BTreeMap::new(),
@@ -242,52 +237,8 @@ impl Engine {
 
     pub(super) fn copy(&mut self, stream: usize, copy: Copy) -> Result<(), cudaError> {
         self.check(Call::Copy)?;
-        match &mut self.stream(stream).captured {
-            Some(captured) => captured.push(copy),
-            None => self.enqueue(stream, Work::Copy(copy)),
-        }
+        self.enqueue(stream, Work::Copy(copy));
         Ok(())
-    }
-
-    pub(super) fn begin_capture(&mut self, stream: usize) {
-        let before = self.stream(stream).captured.replace(Vec::new());
-        self.misused(before.is_some(), "a stream is captured twice");
-    }
-
-    /// Returns a graph.
-    pub(super) fn end_capture(&mut self, stream: usize) -> usize {
-        let captured = self.stream(stream).captured.take();
-        self.misused(captured.is_none(), "a capture ends that there is not");
-        self.add_graph(captured.unwrap_or_default())
-    }
-
-    fn add_graph(&mut self, work: Vec<Copy>) -> usize {
-        let handle = self.handle();
-        self.graphs.insert(handle, work);
-        handle
-    }
-
-    fn graph(&mut self, graph: usize) -> Vec<Copy> {
-        let found = self.graphs.get(&graph).cloned();
-        self.misused(found.is_none(), "a graph is used that there is not");
-        found.unwrap_or_default()
-    }
-
-    /// Returns an executable graph.
-    pub(super) fn instantiate(&mut self, graph: usize) -> usize {
-        let work = self.graph(graph);
-        self.add_graph(work)
-    }
-
-    pub(super) fn launch_graph(&mut self, exec: usize, stream: usize) {
-        for copy in self.graph(exec) {
-            self.enqueue(stream, Work::Copy(copy));
-        }
-    }
-
-    pub(super) fn destroy_graph(&mut self, graph: usize) {
-        let destroyed = self.graphs.remove(&graph);
-        self.misused(destroyed.is_none(), "a graph is destroyed twice");
     }
 
     pub(super) fn create_event(&mut self) -> usize {

@@ -32,7 +32,6 @@ pub(crate) mod checker;
 pub(crate) mod engine;
 mod exports;
 mod frees;
-mod graphs;
 mod host_and_device;
 mod in_flight;
 pub(crate) mod machine;

@@ -5,9 +5,8 @@
 use crate::models::engine::{Copy, Engine, engine};
 use cuda_um_sys::{
     CUdevice, CUdeviceptr, CUresult, CUstream, Table, cudaDeviceAttr,
-    cudaDriverEntryPointQueryResult, cudaError, cudaError_t, cudaEvent_t, cudaGraph_t,
-    cudaGraphExec_t, cudaGraphNode_t, cudaMemcpyKind, cudaPointerAttributes, cudaStream_t,
-    cudaStreamCaptureMode, cudaStreamCaptureStatus,
+    cudaDriverEntryPointQueryResult, cudaError, cudaError_t, cudaEvent_t, cudaMemcpyKind,
+    cudaPointerAttributes, cudaStream_t, cudaStreamCaptureMode,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::without_provenance_mut;
@@ -134,14 +133,6 @@ played! {
     cudaPointerGetAttributes(_attributes: *mut cudaPointerAttributes, _memory: *const c_void) => Err(cudaError::cudaErrorInvalidValue);
 
     cudaThreadExchangeStreamCaptureMode(_mode: *mut cudaStreamCaptureMode) => ();
-    cudaStreamBeginCapture(stream: cudaStream_t, _mode: cudaStreamCaptureMode) => engine(|cuda| cuda.begin_capture(stream.addr()));
-    cudaStreamEndCapture(stream: cudaStream_t, graph: *mut cudaGraph_t) => store_handle(graph, engine(|cuda| cuda.end_capture(stream.addr())));
-    // There are no nodes to tell.
-    cudaStreamGetCaptureInfo_v2(_stream: cudaStream_t, status: *mut cudaStreamCaptureStatus, _id: *mut c_ulonglong, _graph: *mut cudaGraph_t, _nodes: *mut *const cudaGraphNode_t, _count: *mut usize) => store(status, cudaStreamCaptureStatus::cudaStreamCaptureStatusActive);
-    cudaGraphInstantiateWithFlags(exec: *mut cudaGraphExec_t, graph: cudaGraph_t, _flags: c_ulonglong) => store_handle(exec, engine(|cuda| cuda.instantiate(graph.addr())));
-    cudaGraphLaunch(exec: cudaGraphExec_t, stream: cudaStream_t) => engine(|cuda| cuda.launch_graph(exec.addr(), stream.addr()));
-    cudaGraphDestroy(graph: cudaGraph_t) => engine(|cuda| cuda.destroy_graph(graph.addr()));
-    cudaGraphExecDestroy(exec: cudaGraphExec_t) => engine(|cuda| cuda.destroy_graph(exec.addr()));
 }
 
 extern "C" fn cudaGetErrorName(_: cudaError_t) -> *const c_char {

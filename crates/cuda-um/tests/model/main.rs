@@ -139,27 +139,6 @@ fn report(spec: Spec, sequence: &[Operation], reason: &str) -> String {
     text + "    ],\n);"
 }
 
-/// The work done so far.
-struct Progress {
-    started: Instant,
-    blocks: AtomicU64,
-    sequences: AtomicU64,
-    operations: AtomicU64,
-    stop: AtomicBool,
-}
-
-impl Progress {
-    fn add(&self, sequences: u64, operations: u64) {
-        let before = self.sequences.fetch_add(sequences, Ordering::Relaxed);
-        let operations = self.operations.fetch_add(operations, Ordering::Relaxed) + operations;
-        let done = before + sequences;
-        if before / 50_000 != done / 50_000 {
-            let seconds = self.started.elapsed().as_secs_f64();
-            println!("{done} sequences, {operations} operations in {seconds:.0} s");
-        }
-    }
-}
-
 /// claims 1 and 2
 #[test]
 fn random_sequences_leave_what_the_model_says() {
@@ -173,35 +152,32 @@ fn random_sequences_leave_what_the_model_says() {
     let sequences = if asked > 0 { asked } else { default };
     let seed = number("CUDA_UM_MODEL_SEED", 0);
     let most = Duration::from_secs(number("CUDA_UM_MODEL_SECONDS", seconds));
-    let progress = Progress {
-        started: Instant::now(),
-        blocks: AtomicU64::new(0),
-        sequences: AtomicU64::new(0),
-        operations: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    };
-    let work = || -> Result<(), String> {
-        while !progress.stop.load(Ordering::Relaxed) && progress.started.elapsed() < most {
-            let block = progress.blocks.fetch_add(1, Ordering::Relaxed);
+    let (started, blocks, stop) = (Instant::now(), AtomicU64::new(0), AtomicBool::new(false));
+    // The numbers of sequences and operations of one thread.
+    let work = || -> Result<[u64; 2], String> {
+        let mut done = [0; 2];
+        while !stop.load(Ordering::Relaxed) && started.elapsed() < most {
+            let block = blocks.fetch_add(1, Ordering::Relaxed);
             let left = sequences.saturating_sub(block * BLOCK).min(BLOCK);
             if left == 0 {
                 break;
             }
-            let failed = |_: &String| progress.stop.store(true, Ordering::Relaxed);
-            progress.add(left, run_block(seed, block, left).inspect_err(failed)?);
+            let failed = |_: &String| stop.store(true, Ordering::Relaxed);
+            done[1] += run_block(seed, block, left).inspect_err(failed)?;
+            done[0] += left;
         }
-        Ok(())
+        Ok(done)
     };
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| worker.join().unwrap();
         workers.into_iter().map(join).collect()
     });
+    let [done, operations] =
+        [0, 1].map(|at| outcomes.iter().flatten().map(|of| of[at]).sum::<u64>());
     let failures: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    let (done, seconds) = (progress.sequences.into_inner(), progress.started.elapsed());
-    println!("{:.1} s", seconds.as_secs_f64());
-    let operations = progress.operations.into_inner();
+    println!("{:.1} s", started.elapsed().as_secs_f64());
     println!("{done} sequences, {operations} operations, 0 divergences");
     // The default may be cut short, but a requested number may not.
     assert!(

@@ -30,11 +30,8 @@ pub const ALL: Part = Part(0, u16::MAX);
 pub enum Kind {
     Managed,
     Mapped,
-    ForGeneral,
-    ForReadMostly,
-    ForDeviceResident,
-    ForReadBack,
-    ForStreamOnce,
+    /// Of an access pattern that is stated for it.
+    For(AccessPattern),
     UnifiedPool,
     Device,
     DevicePool,
@@ -51,16 +48,8 @@ impl Kind {
         }
     }
 
-    /// The access pattern that is stated for it.
-    pub fn pattern(self) -> Option<AccessPattern> {
-        Some(match self {
-            Self::ForGeneral => AccessPattern::General,
-            Self::ForReadMostly => AccessPattern::ReadMostly,
-            Self::ForDeviceResident => AccessPattern::DeviceResident,
-            Self::ForReadBack => AccessPattern::ReadBack,
-            Self::ForStreamOnce => AccessPattern::StreamOnce,
-            _ => return None,
-        })
+    pub fn has_pattern(self) -> bool {
+        matches!(self, Self::For(_))
     }
 }
 
@@ -232,14 +221,9 @@ fn len() -> impl Strategy<Value = usize> {
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
+    use AccessPattern::*;
     use Kind::*;
-    let patterns = vec![
-        ForGeneral,
-        ForReadMostly,
-        ForDeviceResident,
-        ForReadBack,
-        ForStreamOnce,
-    ];
+    let patterns = vec![General, ReadMostly, DeviceResident, ReadBack, StreamOnce];
     prop_oneof![
         3 => Just(Managed),
         5 => Just(UnifiedPool),
@@ -248,7 +232,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         2 => Just(Pinned),
         3 => Just(PinnedPool),
         1 => Just(Mapped),
-        1 => select(patterns),
+        1 => select(patterns).prop_map(For),
     ]
 }
 

@@ -75,10 +75,10 @@ impl Pools {
             )?));
         }
         let options = UnifiedOptions::default();
-        let options = match kind.pattern() {
-            Some(pattern) => options.pattern(pattern),
-            None if kind == Kind::Mapped => options.placement(Placement::Mapped),
-            None => {
+        let options = match kind {
+            Kind::For(pattern) => options.pattern(pattern),
+            Kind::Mapped => options.placement(Placement::Mapped),
+            _ => {
                 return Ok(any_buffer!(memory, Buffer => filled(
                     of,
                     || Buffer::zeroed(device, len),

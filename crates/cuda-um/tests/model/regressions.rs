@@ -76,50 +76,6 @@ fn the_next_owner_of_a_block_comes_after_held_work() {
 }
 
 #[test]
-fn blocks_that_were_joined_come_after_all_work_on_their_parts() {
-    // The neighbouring buffer keeps the slab; trimming coalesces the rest, which is then split again.
-    for kind in [UnifiedPool, DevicePool, PinnedPool] {
-        let large = |start| Allocate(kind, 0, 100_000, start);
-        replay_everywhere(|order| {
-            vec![
-                new(kind, From(1)),
-                large(From(2)),
-                Hold(order),
-                step(1, 0),
-                Drop(1),
-                Trim,
-                large(Stored(3, 1)),
-                Read(1, ALL, ReadBack),
-            ]
-        });
-    }
-}
-
-/// claim 2
-#[test]
-fn a_ping_pong_over_streams_and_kinds() {
-    let copy = |from, to, stream| Enqueue(stream, Copy(from, Part(9000, 60_000), to, 0));
-    replay_everywhere(|order| {
-        vec![
-            new(Managed, From(1)),
-            new(Device, Zeroed),
-            new(Pinned, From(3)),
-            Hold(order),
-            step(0, 0),
-            copy(0, 1, 4),
-            step(1, 8),
-            copy(1, 2, 0),
-            step(2, 4),
-            copy(2, 0, 8),
-            Read(0, ALL, TryRead),
-            Write(0, ALL, 1, TryWrite),
-            mix([0, 1, 2], 4),
-            Read(0, ALL, ReadAsync),
-        ]
-    });
-}
-
-#[test]
 fn the_host_waits_asynchronously_after_a_stream_with_work_has_gone() {
     // `host_async` used to retry forever on devices without concurrent managed access.
     replay(

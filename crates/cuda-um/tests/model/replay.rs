@@ -139,7 +139,7 @@ impl<'m> Replay<'m> {
                 matches!(start, Start::From(_))
                     || is_pinned
                     || is_zeroed_mapped
-                    || kind.pattern().is_some()
+                    || kind.has_pattern()
             }
             Read(_, _, how) => how != Reading::TryRead,
             Write(.., how) => how != Writing::TryWrite,
@@ -228,7 +228,7 @@ impl<'m> Replay<'m> {
         };
         let stored = matches!(start, Start::Stored(..)) && !matches!(buffer, AnyBuffer::Pinned(_));
         contents.held_write = stored && self.hold.is_some();
-        self.read_mostly |= kind.pattern().is_some();
+        self.read_mostly |= kind.has_pattern();
         self.slots.push(Slot {
             buffer,
             contents,

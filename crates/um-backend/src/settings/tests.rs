@@ -117,10 +117,3 @@ fn misspelt_names_are_refused() {
         assert_eq!(refusal(known), None);
     }
 }
-
-#[test]
-fn names_are_found_where_variables_are_read() {
-    let read = "const A: &str = \"A_B\"; std::env::var(A)";
-    assert_eq!(variables(read), BTreeSet::from(["A_B".to_owned()]));
-    assert!(variables("let text = \"A_B\";").is_empty());
-}

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use crate::support::{self, kernel::Double};
+use crate::support::{Machine, kernel::Double};
 use cuda_um::{
     Advice, DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, PoolOptions, UnifiedBuffer,
 };
@@ -96,10 +96,10 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
     counted.push((
         "work on four buffers",
         allocations(|_| {
+            let uses = (&mut a, &mut b, &mut c, &on_device);
             #[allow(unsafe_code, reason = "work of another library")]
             // SAFETY: the closure enqueues nothing.
-            let done =
-                unsafe { stream.enqueue_foreign((&mut a, &mut b, &mut c, &on_device), |_| ()) };
+            let done = unsafe { stream.enqueue_foreign(uses, |_| ()) };
             done.unwrap();
         }),
     ));
@@ -120,17 +120,12 @@ fn measure(backend: &CudaBackend, sim: &Sim) -> Vec<(&'static str, usize)> {
 
 #[test]
 fn hot_calls_allocate_nothing() {
-    support::on_preset(
-        Gpu::H200,
-        |builder| builder,
-        |machine| {
-            let counted = measure(&machine.backend(), machine.sim.as_ref().unwrap());
-            let allocating: Vec<_> = counted.iter().filter(|(_, count)| *count > 0).collect();
-            assert!(
-                allocating.is_empty(),
-                "in {ROUNDS} rounds each: {allocating:#?}"
-            );
-        },
+    let machine = Machine::simulated(Gpu::H200, |builder| builder);
+    let counted = measure(&machine.backend(), machine.sim());
+    let allocating: Vec<_> = counted.iter().filter(|(_, count)| *count > 0).collect();
+    assert!(
+        allocating.is_empty(),
+        "in {ROUNDS} rounds each: {allocating:#?}"
     );
 }
 

@@ -36,7 +36,7 @@ fn open() {
             pollster::block_on(CudaBackend::initialize(machine.config())),
             CudaBackend::initialize_blocking(machine.config()),
         ] {
-            let backend = machine.keep(backend.unwrap());
+            let backend = backend.unwrap();
             let is_simulated = machine.sim.is_some();
             let found = (backend.is_simulated(), backend.simulator().is_some());
             assert_eq!(found, (is_simulated, is_simulated));
@@ -86,19 +86,24 @@ fn ask() {
         let has = |feature| device.supports_feature(feature).unwrap();
         assert!(has(UnifiedAddressing) && CudaFeature::ALL.contains(&HostPointerForRegistered));
         let Some(gpu) = machine.gpu else { return };
-        assert_eq!(good, gpu != Gpu::Maxwell);
-        assert_eq!(has(Integrated), gpu == Gpu::NoConcurrentAccess);
-        assert_eq!(has(MemoryPools), gpu != Gpu::Maxwell);
-        for of_gh200 in [
-            DirectHostAccess,
-            PageableMemoryAccess,
-            PageableUsesHostPageTables,
+        let is_of = |gpus: &[Gpu]| gpus.contains(&gpu);
+        let old = is_of(&[Gpu::Maxwell]);
+        for (found, expected) in [
+            (good, !old),
+            (has(MemoryPools), !old),
+            (has(Integrated), is_of(&[Gpu::NoConcurrentAccess])),
+            (has(PageableMemoryAccess), is_of(&[Gpu::Gh200])),
+            (
+                has(ConcurrentManagedAccess),
+                !old && !is_of(&[Gpu::NoConcurrentAccess]),
+            ),
+            (
+                has(ManagedMemory) && has(MapHostMemory) && has(HostRegister),
+                true,
+            ),
         ] {
-            assert_eq!(has(of_gh200), gpu == Gpu::Gh200, "{of_gh200:?}");
+            assert_eq!(found, expected, "{gpu:?}");
         }
-        let concurrent = !matches!(gpu, Gpu::Maxwell | Gpu::NoConcurrentAccess);
-        assert_eq!(has(ConcurrentManagedAccess), concurrent);
-        assert!(has(ManagedMemory) && has(MapHostMemory) && has(HostRegister));
     });
 }
 
@@ -110,13 +115,7 @@ fn allocate_and_swap() {
         buffer.fill(0.5)?;
         let mut values = vec![0.0; buffer.len()];
         buffer.copy_to_host(&mut values)?;
-        let filled: f32 = values.iter().sum();
-        buffer.copy_from_host(&numbers(buffer.len()))?;
-        let mut copy = buffer.clone_empty(buffer.len())?;
-        copy.copy_from_buffer(buffer)?;
-        copy.copy_to_host(&mut values)?;
-        buffer.set_zero()?;
-        Ok(filled + values.iter().sum::<f32>())
+        Ok(values.iter().sum())
     }
     on_each(|machine| {
         let backend = machine.backend();
@@ -133,7 +132,7 @@ fn allocate_and_swap() {
             [&mut in_device_memory, &mut unified, &mut pinned, &mut *host];
         for (number, buffer) in all.into_iter().enumerate() {
             assert_eq!(buffer.to_vec().unwrap(), [0.0; 8]);
-            assert_eq!(process(buffer).unwrap(), 4.0 + 28.0);
+            assert_eq!(process(buffer).unwrap(), 4.0);
             let place = buffer.device().map(um_backend::Device::to_string);
             assert_eq!(place.as_deref(), (number < 3).then_some("cuda:0"));
         }
@@ -165,14 +164,6 @@ fn move_and_advise() {
         let mut out = vec![0.0; data.len()];
         buffer.copy_to_host(&mut out).unwrap();
         assert_eq!(out, data);
-        // A shorter slice needs an explicit range.
-        for mismatch in [
-            buffer.copy_from_host(&data[..10]),
-            buffer.copy_to_host(&mut out[..10]),
-        ] {
-            let text = mismatch.unwrap_err().to_string();
-            assert!(text.contains("5000") && text.contains("10"), "{text}");
-        }
         let (concurrent, managed) = (machine.is_concurrent(), machine.has_good_managed_memory());
         for hint in [
             buffer.prefetch_to_host(),
@@ -300,26 +291,22 @@ fn fail() {
         let backend = machine.backend();
         let memory = backend.device().memory_info().unwrap();
         let len = memory.total_bytes / 4 + (1 << 20);
-        let attempt = || backend.create_buffer::<f32>(len, DType::F32);
-        match attempt() {
-            Err(CudaError::OutOfMemory {
+        let small = backend.create_buffer::<f32>(10, DType::F32).unwrap();
+        let like = Buffer::clone_empty(&small, len).unwrap_err();
+        let error = backend.create_buffer::<f32>(len, DType::F32).unwrap_err();
+        assert!(error.is_out_of_memory() && !error.is_sticky() && like.is_out_of_memory());
+        assert_eq!(format!("{error:?}"), error.to_string(), "`main` prints it");
+        match error {
+            CudaError::OutOfMemory {
                 requested_bytes,
-                free_bytes,
                 total_bytes,
                 ..
-            }) => {
-                let found = (requested_bytes, total_bytes);
-                assert_eq!(found, (len * 4, memory.total_bytes));
-                assert!(machine.sim.is_none() || free_bytes == memory.free_bytes);
-            }
+            } => assert_eq!(
+                (requested_bytes, total_bytes),
+                (len * 4, memory.total_bytes)
+            ),
             other => panic!("{other:?}"),
         }
-        let error = attempt().unwrap_err();
-        assert!(error.is_out_of_memory() && !error.is_sticky());
-        assert_eq!(format!("{error:?}"), error.to_string(), "`main` prints it");
-        let small = backend.create_buffer::<f32>(10, DType::F32).unwrap();
-        let error = Buffer::clone_empty(&small, len).unwrap_err();
-        assert!(error.is_out_of_memory(), "{error:?}");
         assert_eq!(small.to_vec().unwrap(), [0.0; 10], "the device still works");
     });
 }

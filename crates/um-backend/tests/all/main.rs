@@ -1,4 +1,4 @@
-//! The contract of `Buffer`, the promised calls, what a framework builds on, memory, wrong uses, and allocations of hot calls.
+//! The contract of `Buffer`, the promised calls, what a framework builds on, memory, wrong uses, failures of CUDA, and allocations of hot calls.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -6,6 +6,7 @@ mod support;
 mod allocations;
 mod api_rows;
 mod conformance;
+mod faults;
 mod framework;
 mod memory;
 mod wrong_uses;

@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 
 use um_backend::cuda_um::Error;
 use um_backend::{
-    Buffer, CudaError, DType, Device, Element,
+    Buffer, CudaError, Device, Element,
     memory::{BufferMemory, BufferMemoryMut},
 };
 
@@ -15,12 +15,7 @@ use um_backend::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Nothing,
-    /// New buffers are not zero.
     Dirty,
-    /// The capacity is less than the length.
-    SmallCapacity,
-    /// The dtype is wrong.
-    OtherDType,
     /// `as_any` returns a part of the buffer.
     AnyOfPart,
     /// A copy from the host misses the last element of long buffers.
@@ -39,7 +34,6 @@ pub enum Fault {
     OtherError,
     /// A clone of an impossible length is a short buffer.
     ShortClone,
-    /// Clones are not zero.
     DirtyClone,
     /// `fill` does nothing on other threads than that of the allocation.
     OneThread,
@@ -105,18 +99,6 @@ impl<T: Element> Buffer<T> for OpaqueBuffer<T> {
 
     fn memory_mut(&mut self) -> BufferMemoryMut<'_, T> {
         BufferMemoryMut::Opaque
-    }
-
-    fn capacity(&self) -> usize {
-        let missing = usize::from(self.fault == Fault::SmallCapacity);
-        self.len().saturating_sub(missing)
-    }
-
-    fn dtype(&self) -> DType {
-        match self.fault {
-            Fault::OtherDType => DType::U8,
-            _ => T::DTYPE,
-        }
     }
 
     fn clone_empty(&self, len: usize) -> Result<Box<dyn Buffer<T>>, CudaError> {

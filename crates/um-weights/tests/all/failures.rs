@@ -14,7 +14,9 @@ use um_backend::sim::{Gpu, Sim};
 use um_backend::{BufferKind, CudaBackend, CudaBackendConfig};
 use um_weights::{Error, LoadOptions, Save, Weights};
 
-use crate::support::{Folder, RING, Storage, byte, bytes_of, load_all, machine, safetensors};
+use crate::support::{
+    Folder, RING, Storage, byte, bytes_of, load, load_all, machine, safetensors, written,
+};
 
 fn model() -> Vec<u8> {
     model_of(1_200_000)
@@ -38,7 +40,7 @@ fn short_reads_and_interrupts_are_no_failures() {
     let (_sim, backend) = machine(Gpu::H200);
     for kind in BufferKind::ALL {
         let loaded = load_all(&weights, &backend, kind);
-        let right: Vec<u8> = (0..1_200_000).map(|at| byte(2, at)).collect();
+        let right = written(2, 1_200_000);
         assert!(
             loaded
                 .iter()
@@ -232,9 +234,7 @@ impl check::World for World {
         let backend = CudaBackend::initialize_blocking(config).unwrap();
         without_pools(backend.device());
         let weights = Storage::of(model_of(20_000)).open().1.unwrap();
-        let witness = weights
-            .load(&backend, kind, &LoadOptions::default())
-            .unwrap();
+        let witness = load(&weights, &backend, kind);
         backend.synchronize().unwrap();
         backend.device().trim();
         let ring = TransferOptions::default().threads(2).ring_bytes(RING);

@@ -11,7 +11,9 @@ use um_backend::sim::{Gpu, Leak};
 use um_backend::{BufferKind, DType, SharedBuffer};
 use um_weights::{Error, LoadOptions, Tensor, Weights};
 
-use crate::support::{Folder, RING, Storage, byte, bytes_of, load_all, machine, safetensors};
+use crate::support::{
+    Folder, RING, Storage, byte, bytes_of, load, load_all, machine, safetensors, written,
+};
 
 const GPUS: [Gpu; 7] = [
     Gpu::H200,
@@ -55,7 +57,7 @@ fn every_byte_arrives_in_buffers_of_each_kind_on_each_machine() {
             let names: Vec<_> = loaded.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, NAMES);
             for (number, (name, found)) in loaded.iter().enumerate() {
-                let right: Vec<u8> = (0..found.len()).map(|at| byte(number, at)).collect();
+                let right = written(number, found.len());
                 assert!(*found == right, "{name} on {gpu:?}, {kind}");
                 assert_eq!(found.len(), weights.tensor(name).unwrap().size_bytes());
             }
@@ -78,9 +80,7 @@ fn neighbours_share_an_allocation_and_begin_at_multiples_of_256_bytes() {
     let (_sim, backend) = machine(Gpu::H200);
     let weights = weights.unwrap();
     for kind in [BufferKind::Cuda, BufferKind::Unified, BufferKind::Pinned] {
-        let tensors = weights
-            .load(&backend, kind, &LoadOptions::default())
-            .unwrap();
+        let tensors = load(&weights, &backend, kind);
         let small: Vec<_> = NAMES[1..8].iter().map(|name| &tensors[*name]).collect();
         for tensor in &tensors {
             assert!(tensor.1.info().size_bytes() == 0 || address(tensor.1).is_multiple_of(256));
@@ -141,9 +141,7 @@ fn the_bytes_that_move_are_those_of_the_file_without_a_fault_and_through_the_rin
     for kind in [BufferKind::Cuda, BufferKind::Unified] {
         let (sim, backend) = machine(Gpu::H200);
         let read = storage.read.load(Ordering::Relaxed);
-        let tensors = weights
-            .load(&backend, kind, &LoadOptions::default())
-            .unwrap();
+        let tensors = load(&weights, &backend, kind);
         backend.synchronize().unwrap();
         assert_eq!(storage.read.load(Ordering::Relaxed) - read, bytes, "{kind}");
         assert!(read >= header);
@@ -167,9 +165,7 @@ fn the_bytes_that_move_are_those_of_the_file_without_a_fault_and_through_the_rin
     // A device that reads memory of the host where it is copies nothing.
     for gpu in [Gpu::Gh200, Gpu::Gb10] {
         let (sim, backend) = machine(gpu);
-        let tensors = weights
-            .load(&backend, BufferKind::Unified, &LoadOptions::default())
-            .unwrap();
+        let tensors = load(&weights, &backend, BufferKind::Unified);
         let large = tensors["a.large"].buffer().read().unwrap();
         let BufferMemory::Cuda(view) = large.bytes().memory() else {
             panic!("kernels take it");
@@ -264,9 +260,7 @@ fn a_mapped_file_is_the_buffer_on_devices_that_read_it() {
         let is_mapped = backend.device().capabilities().pageable_memory_access;
         for (number, name) in NAMES.iter().enumerate() {
             let tensor = &tensors[*name];
-            let right: Vec<u8> = (0..tensor.info().size_bytes())
-                .map(|at| byte(number, at))
-                .collect();
+            let right = written(number, tensor.info().size_bytes());
             assert!(bytes_of(tensor) == right, "{name} on {gpu:?}");
         }
         let each = weights.load_each(
@@ -425,14 +419,8 @@ fn managed_memory_is_one_of_cuda_on_each_device() {
             };
             assert_eq!(view.kind(), MemoryKind::Managed, "{gpu:?}");
         }
-        assert_eq!(
-            bytes_of(&tensors["small"]),
-            (0..16).map(|at| byte(0, at)).collect::<Vec<_>>()
-        );
-        assert_eq!(
-            bytes_of(&tensors["large"])[..99],
-            (0..99).map(|at| byte(1, at)).collect::<Vec<_>>()
-        );
+        assert_eq!(bytes_of(&tensors["small"]), written(0, 16));
+        assert_eq!(bytes_of(&tensors["large"])[..99], written(1, 99));
     }
 }
 
@@ -445,9 +433,7 @@ fn small_tensors_of_a_file_have_locks_names_and_uses_of_their_own() {
     for gpu in GPUS {
         let (sim, backend) = machine(gpu);
         for kind in BufferKind::ALL {
-            let tensors = weights
-                .load(&backend, kind, &LoadOptions::default())
-                .unwrap();
+            let tensors = load(&weights, &backend, kind);
             let (weight, bias) = (tensors["weight"].buffer(), tensors["bias"].buffer());
             let reader = weight.read().unwrap();
             let writer = bias.try_write();

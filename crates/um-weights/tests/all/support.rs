@@ -1,5 +1,6 @@
 //! What the tests share: files, storage that fails, backends.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -143,15 +144,27 @@ pub fn bytes_of(tensor: &Tensor) -> Vec<u8> {
     tensor.buffer().read().unwrap().bytes().to_vec().unwrap()
 }
 
+/// All tensors, with the options that are the default.
+pub fn load(
+    weights: &Weights,
+    backend: &CudaBackend,
+    kind: BufferKind,
+) -> BTreeMap<Arc<str>, Tensor> {
+    let options = LoadOptions::default();
+    weights.load(backend, kind, &options).unwrap()
+}
+
+/// The first bytes of a tensor, as [`safetensors`] writes them.
+pub fn written(tensor: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| byte(tensor, at)).collect()
+}
+
 pub fn load_all(
     weights: &Weights,
     backend: &CudaBackend,
     kind: BufferKind,
 ) -> Vec<(String, Vec<u8>)> {
-    let tensors = weights
-        .load(backend, kind, &LoadOptions::default())
-        .unwrap();
-    let tensors = tensors.into_iter();
+    let tensors = load(weights, backend, kind).into_iter();
     tensors
         .map(|(name, tensor)| (name.to_string(), bytes_of(&tensor)))
         .collect()

@@ -188,78 +188,29 @@ fn savings_are_traffic(report: &MigrationReport) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A step of a program with one of two buffers: with faults, without faults, or with a prefetch that moves it or does not.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Launch {
-        buffer: usize,
-        write: bool,
-        faults: bool,
-    },
-    Host {
-        buffer: usize,
-        write: bool,
-        faults: bool,
-    },
-    Prefetch {
-        buffer: usize,
-        to_host: bool,
-        moves: bool,
-    },
-}
+/// A step of a program with one of two buffers: a launch, a use by the host, or a prefetch. The first flag is that it writes, or goes to the
+/// host; the other that pages fault, or move.
+type Step = (u8, usize, bool, bool);
 
 fn step() -> impl Strategy<Value = Step> {
-    (0..3, 0..2_usize, any::<bool>(), any::<bool>()).prop_map(|(kind, buffer, one, other)| {
-        match kind {
-            0 => Step::Launch {
-                buffer,
-                write: one,
-                faults: other,
-            },
-            1 => Step::Host {
-                buffer,
-                write: one,
-                faults: other,
-            },
-            _ => Step::Prefetch {
-                buffer,
-                to_host: one,
-                moves: other,
-            },
-        }
-    })
+    (0..3_u8, 0..2_usize, any::<bool>(), any::<bool>())
 }
 
 fn program(steps: &[Step]) -> Trace {
     let mut builder = Builder::new();
     let ids = ["a", "b"].map(|name| builder.buffer(name, 3 * 64 * 1024));
-    for step in steps {
-        match *step {
-            Step::Launch {
-                buffer,
-                write,
-                faults: true,
-            } => builder.launch_faulting("k", &[(ids[buffer], write)]),
-            Step::Launch { buffer, write, .. } => builder.launch("k", &[(ids[buffer], write)]),
-            Step::Host {
-                buffer,
-                write,
-                faults: true,
-            } => builder.host_faulting(ids[buffer], write),
-            Step::Host { buffer, write, .. } => builder.host(ids[buffer], write),
-            Step::Prefetch {
-                buffer,
-                to_host,
-                moves,
-            } => {
-                let to = if to_host { Place::Host } else { DEVICE };
-                builder.prefetch_of_nothing(ids[buffer], to);
+    for &(kind, buffer, one, moves) in steps {
+        let id = ids[buffer];
+        match (kind, moves) {
+            (0, true) => builder.launch_faulting("k", &[(id, one)]),
+            (0, false) => builder.launch("k", &[(id, one)]),
+            (1, true) => builder.host_faulting(id, one),
+            (1, false) => builder.host(id, one),
+            _ => {
+                let to = if one { Place::Host } else { DEVICE };
+                builder.prefetch_of_nothing(id, to);
                 if moves {
-                    let (address, bytes) = (
-                        builder.get(ids[buffer]).address,
-                        builder.get(ids[buffer]).bytes,
-                    );
-                    builder.migration(address, bytes, to, Cause::User);
+                    builder.move_all(id, 3 * 64 * 1024, to, Cause::User);
                 }
             }
         }

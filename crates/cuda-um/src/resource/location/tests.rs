@@ -13,71 +13,33 @@ fn moves(pages: &Whereabouts, to: Location, how: (bool, bool, bool)) {
     pages.moved(pages.before(), to, how);
 }
 
+/// A change, the place after it, and whether the pages are away.
+macro_rules! changes {
+    ($($what:literal => $change:expr, $place:expr, $is_away:expr;)*) => {
+        [$(($what, $change as Change, $place, $is_away)),*]
+    };
+}
+
 #[test]
 fn what_was_moved_is_there_until_something_else_may_have_moved_it() {
-    let rows: [(&str, Change, Option<Location>, bool); 12] = [
-        ("a move", |_| {}, Some(GPU), false),
-        (
-            "a read there",
-            |it| it.touched(GPU, Access::Read),
-            Some(GPU),
-            false,
-        ),
-        (
-            "a write there",
-            |it| it.touched(GPU, Access::Write),
-            Some(GPU),
-            false,
-        ),
-        (
-            "a read elsewhere",
-            |it| it.touched(OTHER, Access::Read),
-            None,
-            true,
-        ),
-        (
-            "a write elsewhere",
-            |it| it.touched(Location::Host, Access::Write),
-            None,
-            true,
-        ),
-        ("something unknown", Whereabouts::lost, None, true),
-        ("a part there", |it| moves(it, GPU, PART), Some(GPU), false),
-        (
-            "a part elsewhere",
-            |it| moves(it, Location::Host, PART),
-            None,
-            true,
-        ),
-        (
-            "a shared block",
-            |it| moves(it, GPU, (true, false, true)),
-            None,
-            false,
-        ),
-        (
-            "a read may come after it",
-            |it| moves(it, GPU, (true, true, false)),
-            None,
-            true,
-        ),
-        (
-            "a NUMA node",
-            |it| moves(it, Location::HostNuma(0), ALL),
-            None,
-            true,
-        ),
-        (
-            "a launch came between",
-            |it| {
-                let before = it.before();
-                it.touched(OTHER, Access::Write);
-                it.moved(before, GPU, ALL);
-            },
-            None,
-            true,
-        ),
-    ];
+    let rows = changes! {
+        "a move" => |_| {}, Some(GPU), false;
+        "a read there" => |it| it.touched(GPU, Access::Read), Some(GPU), false;
+        "a write there" => |it| it.touched(GPU, Access::Write), Some(GPU), false;
+        "a read elsewhere" => |it| it.touched(OTHER, Access::Read), None, true;
+        "a write elsewhere" => |it| it.touched(Location::Host, Access::Write), None, true;
+        "something unknown" => Whereabouts::lost, None, true;
+        "a part there" => |it| moves(it, GPU, PART), Some(GPU), false;
+        "a part elsewhere" => |it| moves(it, Location::Host, PART), None, true;
+        "a shared block" => |it| moves(it, GPU, (true, false, true)), None, false;
+        "a read may come after it" => |it| moves(it, GPU, (true, true, false)), None, true;
+        "a NUMA node" => |it| moves(it, Location::HostNuma(0), ALL), None, true;
+        "a launch came between" => |it| {
+            let before = it.before();
+            it.touched(OTHER, Access::Write);
+            it.moved(before, GPU, ALL);
+        }, None, true;
+    };
     for (what, change, place, is_away) in rows {
         let pages = Whereabouts::new(GPU, true);
         moves(&pages, GPU, ALL);

@@ -10,42 +10,29 @@ use proptest::prelude::*;
 /// One call of the heap. Numbers are taken modulo the current counts.
 #[derive(Clone, Debug)]
 enum Step {
-    AddSlab {
-        chunks: usize,
-    },
-    AddWhole {
-        chunks: usize,
-    },
-    Carve {
-        class: usize,
-    },
+    /// A slab of so many chunks.
+    AddSlab(usize),
+    AddWhole(usize),
+    /// A run of a class.
+    Carve(usize),
     /// A buffer takes a free block, or returns its block, which a stream has used.
-    Take {
-        block: usize,
-    },
-    Give {
-        block: usize,
-        stream: usize,
-    },
-    TakeWhole {
-        chunks: usize,
-    },
-    /// Coalesces a part of the free blocks, as a pool would have it in its lists.
-    Uncarve {
-        keep_every: usize,
-    },
+    Take(usize),
+    Give(usize, usize),
+    TakeWhole(usize),
+    /// Coalesces a part of the free blocks, as a pool would have it in its lists: all but each such one.
+    Uncarve(usize),
     Trim,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        1 => (1..4_usize).prop_map(|chunks| Step::AddSlab { chunks }),
-        1 => (1..5_usize).prop_map(|chunks| Step::AddWhole { chunks }),
-        6 => any::<usize>().prop_map(|class| Step::Carve { class }),
-        5 => any::<usize>().prop_map(|block| Step::Take { block }),
-        8 => (any::<usize>(), 0..3_usize).prop_map(|(block, stream)| Step::Give { block, stream }),
-        1 => (1..5_usize).prop_map(|chunks| Step::TakeWhole { chunks }),
-        4 => prop_oneof![Just(usize::MAX), 1..5_usize].prop_map(|keep_every| Step::Uncarve { keep_every }),
+        1 => (1..4_usize).prop_map(Step::AddSlab),
+        1 => (1..5_usize).prop_map(Step::AddWhole),
+        6 => any::<usize>().prop_map(Step::Carve),
+        5 => any::<usize>().prop_map(Step::Take),
+        8 => (any::<usize>(), 0..3_usize).prop_map(|(block, stream)| Step::Give(block, stream)),
+        1 => (1..5_usize).prop_map(Step::TakeWhole),
+        4 => prop_oneof![Just(usize::MAX), 1..5_usize].prop_map(Step::Uncarve),
         1 => Just(Step::Trim),
     ]
 }

@@ -51,8 +51,9 @@ use std::sync::Arc;
 /// default pools of the device ([`Device::pool`]) are trimmed; other pools keep theirs.
 #[derive(Clone)]
 pub struct Pool {
-    device: Device,
+    // Before the device, whose last handle waits for what the slabs leave.
     homes: Homes,
+    device: Device,
 }
 
 /// One home for each shard, which its buffers hold.

@@ -1,7 +1,7 @@
 //! Impossible lengths, and lengths that no device has.
 
 use crate::bad_input::world::{LEN, cases, run};
-use cuda_um::{DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer, UnifiedOptions};
+use cuda_um::{DeviceBuffer, PinnedBuffer, RegisteredBuffer, UnifiedBuffer};
 
 /// One element of 4 bytes more than the limit of a slice.
 const TOO_MANY: usize = isize::MAX as usize / 4 + 1;
@@ -9,11 +9,10 @@ const TOO_MANY: usize = isize::MAX as usize / 4 + 1;
 const MOST: usize = isize::MAX as usize / 4;
 /// More than the memory of the device.
 const BEYOND: usize = (65 << 20) / 4;
-const OPTIONS: fn() -> UnifiedOptions = UnifiedOptions::default;
 
-/// claim 5
+/// claims 5 and 30: The registration of before stays.
 #[test]
-fn more_than_can_be_addressed() {
+fn memory_that_cannot_be() {
     run(cases! {
         "UnifiedBuffer::zeroed", "one too many": |w| UnifiedBuffer::<u32>::zeroed(&w.device, TOO_MANY)
             => InvalidArgument, ["2305843009213693952 elements of 4 bytes"];
@@ -23,37 +22,14 @@ fn more_than_can_be_addressed() {
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
         "UnifiedBuffer::zeroed_in", "usize::MAX": |w| UnifiedBuffer::<u32>::zeroed_in(&w.unified_pool, usize::MAX)
             => InvalidArgument, ["18446744073709551615 elements of 4 bytes"];
-    });
-}
-
-#[test]
-fn more_than_there_is() {
-    run(cases! {
         "UnifiedBuffer::zeroed", "all that can be addressed": |w| UnifiedBuffer::<u32>::zeroed(&w.device, MOST)
             => OutOfMemory, ["oversubscribe", "9223372036854775804 bytes requested", "67108864"];
         "UnifiedBuffer::zeroed", "more than the device has": |w| UnifiedBuffer::<u32>::zeroed(&w.device, BEYOND)
             => OutOfMemory, ["oversubscribe", "68157440 bytes requested", "67108864"];
-        "UnifiedBuffer::from_slice_with", "more than the device has": |w| UnifiedBuffer::from_slice_with(&w.device, &vec![0u32; BEYOND], OPTIONS())
-            => OutOfMemory, ["oversubscribe", "68157440 bytes requested"];
         "DeviceBuffer::zeroed", "all that can be addressed": |w| DeviceBuffer::<u32>::zeroed(&w.device, MOST)
             => OutOfMemory, ["cudaMalloc", "9223372036854775804 bytes requested", "67108864"];
         "PinnedBuffer::zeroed", "all that can be addressed": |w| PinnedBuffer::<u32>::zeroed(&w.device, MOST)
             => OutOfMemory, ["cudaHostAlloc", "9223372036854775804 bytes requested"];
-        "UnifiedBuffer::zeroed_in", "more than the device has": |w| UnifiedBuffer::<u32>::zeroed_in(&w.unified_pool, BEYOND)
-            => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
-        "UnifiedBuffer::uninit_in", "all that can be addressed": |w| UnifiedBuffer::<u32>::uninit_in(&w.unified_pool, MOST)
-            => OutOfMemory, ["oversubscribe", "bytes requested", "67108864"];
-        "PinnedBuffer::zeroed_in", "all that can be addressed": |w| PinnedBuffer::<u32>::zeroed_in(&w.pinned_pool, MOST)
-            => OutOfMemory, ["cudaHostAlloc", "bytes requested"];
-        "DeviceBuffer::zeroed_in", "all that can be addressed": |w| DeviceBuffer::<u32>::zeroed_in(&w.device_pool, MOST)
-            => OutOfMemory, ["9223372036854775808 bytes requested", "67108864"];
-    });
-}
-
-/// claim 30: The registration of before stays.
-#[test]
-fn memory_that_cuda_has_already() {
-    run(cases! {
         "RegisteredBuffer::scope", "pinned memory": |w| {
             let mut guard = w.pinned.host_mut()?;
             RegisteredBuffer::scope(&w.device, &mut guard, |_| ())

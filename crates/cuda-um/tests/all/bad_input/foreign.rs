@@ -20,9 +20,9 @@ fn fills_on_streams_of_another_runtime() {
     streams!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" mapped);
 }
 
-/// claim 28
+/// claim 28: `um-backend`'s page of errors has more.
 #[test]
-fn copies_between_runtimes() {
+fn objects_of_another_runtime_or_device() {
     run(cases! {
         "Stream::copy", "a stream of another runtime": |w| w.other.1.copy(&w.on_device, &mut w.unified)
             => InvalidArgument, ["the buffer belongs to another runtime"];
@@ -36,12 +36,6 @@ fn copies_between_runtimes() {
             => InvalidArgument, ["the buffer belongs to another runtime"];
         "DeviceBuffer::fill", "no elements, on a stream of another runtime": |w| DeviceBuffer::<u32>::zeroed(&w.device, 0)?.fill_on(1, &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
-    });
-}
-
-#[test]
-fn moves_on_streams_of_another_runtime() {
-    run(cases! {
         "UnifiedBuffer::prefetch_on", "a stream of another runtime": |w| w.unified.prefetch_on(Location::Host, &w.other.1)
             => InvalidArgument, ["belongs to another runtime"];
         "View::prefetch_on", "a stream of another runtime": |w| w.unified.view(1..5)?.prefetch_on(Location::Device(0), &w.other.1)
@@ -54,12 +48,6 @@ fn moves_on_streams_of_another_runtime() {
         } => InvalidArgument, ["the stream belongs to another runtime"];
         "PrefetchBatch::prefetch_on", "buffers of two runtimes": |w| PrefetchBatch::new().add(&w.unified).add(&w.of_other).prefetch_on(Location::Host, &w.stream)
             => InvalidArgument, ["a buffer of the batch belongs to another runtime"];
-    });
-}
-
-#[test]
-fn events_and_times() {
-    run(cases! {
         "Stream::wait", "an event of another runtime": |w| {
             let event = w.other.1.record()?;
             w.stream.wait(&event)
@@ -74,13 +62,6 @@ fn events_and_times() {
         } => InvalidArgument, ["the earlier event belongs to device 1, not to device 0"];
         "Event::elapsed_since", "an event without a time": |w| Event::timed(&w.stream)?.elapsed_since(&w.untimed)
             => InvalidArgument, ["the event cannot be without a time", "Event::timed"];
-    });
-}
-
-/// claim 28: `um-backend`'s page of errors has more.
-#[test]
-fn launches() {
-    run(cases! {
         "Kernel::launch", "a stream of another runtime": |w| w.add.launch(&w.other.1, 10, (&mut w.unified, 10u32, 1u32))
             => InvalidArgument, ["the stream belongs to another runtime"];
         "Kernel::launch", "a stream of another device": |w| w.add.launch(&w.second.1, 10, (&mut w.unified, 10u32, 1u32))

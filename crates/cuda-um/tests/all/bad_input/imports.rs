@@ -33,7 +33,7 @@ fn of_allocation(world: &World, byte: usize, len: usize) -> Result<()> {
 
 /// claim 9
 #[test]
-fn streams_and_memory_that_cannot_be_imported() {
+fn imports_exports_and_foreign_work() {
     run(cases! {
         "Device::adopt_stream", "a stream of another device": |w| {
             // SAFETY: it is refused.
@@ -80,12 +80,6 @@ fn streams_and_memory_that_cannot_be_imported() {
             // SAFETY: it is refused.
             unsafe { UnifiedBuffer::from_foreign(&w.device, address, 1 << 30, ()) }
         } => InvalidArgument, ["4294967296 bytes long", "to the end of the allocation"];
-    });
-}
-
-#[test]
-fn work_and_exports() {
-    run(cases! {
         "Stream::enqueue_foreign", "a buffer of another runtime": |w| {
             // SAFETY: the closure is not called.
             unsafe { w.stream.enqueue_foreign((&w.of_other,), |_| ()) }
@@ -114,12 +108,6 @@ fn work_and_exports() {
         "Exported::returned_on", "a stream of another runtime": |w| {
             Arc::new(read_only(w)?).export(&w.stream)?.returned_on(&w.other.1)
         } => InvalidArgument, ["the buffer belongs to another runtime"];
-    });
-}
-
-#[test]
-fn managed_pools() {
-    run(cases! {
         "DriverPool::new", "slabs of 3 MiB": |w| DriverPool::new(&w.device, MemoryKind::Managed, PoolOptions::default().slab_bytes(3 << 20))
             => InvalidArgument, ["multiple of 2 MiB"];
         "DriverPool::new", "a limit of managed memory": |w| DriverPool::new(&w.device, MemoryKind::Managed, PoolOptions::default().limit_bytes(3 << 20))

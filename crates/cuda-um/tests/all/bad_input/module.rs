@@ -10,7 +10,7 @@ fn with_head(device: &Device, rest: &str) -> Result<Module> {
 }
 
 #[test]
-fn text_that_is_no_module() {
+fn text_names_and_sizes() {
     run(cases! {
         "Module::load", "nothing": |w| Module::load(&w.device, "")
             => Call, ["cuModuleLoadDataEx: module on device 0: ", "CUDA_ERROR_INVALID_IMAGE"];
@@ -32,20 +32,6 @@ fn text_that_is_no_module() {
             => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_INVALID"];
         "Module::load_image", "code for no device here": |w| load_image(&w.device, b"\x7fELF\0")
             => Call, ["cuModuleLoadDataEx", "CUDA_ERROR_NO_BINARY_FOR_GPU"];
-    });
-}
-
-fn load_image(device: &Device, image: &[u8]) -> Result<Module> {
-    // SAFETY: the text ends with a NUL, and the simulator stops reading there.
-    #[allow(unsafe_code, reason = "passes bytes that are not an image")]
-    unsafe {
-        Module::load_image(device, image)
-    }
-}
-
-#[test]
-fn kernels_that_are_not_there() {
-    run(cases! {
         "Module::kernel", "another name": |w| with_head(&w.device, ".entry add() { ret; }")?.kernel("sub")
             => Call, ["cuModuleGetFunction", "kernel sub", "CUDA_ERROR_NOT_FOUND"];
         "Module::kernel", "no name": |w| with_head(&w.device, ".entry add() { ret; }")?.kernel("")
@@ -55,4 +41,12 @@ fn kernels_that_are_not_there() {
         "Kernel::allow_shared_bytes", "u32::MAX": |w| w.add.0.allow_shared_bytes(u32::MAX)
             => InvalidArgument, ["shared memory of a block in bytes is 4294967295, and the limit is 232448"];
     });
+}
+
+fn load_image(device: &Device, image: &[u8]) -> Result<Module> {
+    // SAFETY: the text ends with a NUL, and the simulator stops reading there.
+    #[allow(unsafe_code, reason = "passes bytes that are not an image")]
+    unsafe {
+        Module::load_image(device, image)
+    }
 }

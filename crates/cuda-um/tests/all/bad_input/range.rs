@@ -1,8 +1,9 @@
-//! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`.
+//! Ranges that are not within the buffer: past its end, reversed, and beyond the limit of a `usize`; and two lengths that are not equal.
 
-use crate::bad_input::world::{Case, LEN, World, run};
-use cuda_um::{ErrorKind, Result};
+use crate::bad_input::world::{Case, LEN, World, cases, run};
+use cuda_um::{DeviceBuffer, ErrorKind, Result};
 use cuda_um_sim::CudaVersion;
+use pollster::block_on;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 type Bounds = (Bound<usize>, Bound<usize>);
@@ -81,18 +82,30 @@ macro_rules! of_kinds {
             (concat!($name, "::copy_to_host_at"), |w, offset| w.$buffer.copy_to_host_at(offset, &mut [9; 10])),
             (concat!($name, "::copy_within"), |w, offset| w.$buffer.copy_within_on(10..20, offset, &w.stream)),
         ]);
+        run(cases! {
+            concat!($name, "::copy_from_host"), "too short a slice": |w| w.$buffer.copy_from_host(&[5; 999])
+                => InvalidArgument, ["copy_from_host: 1000 elements expected, 999 found"];
+            concat!($name, "::copy_from_host"), "no slice": |w| w.$buffer.copy_from_host(&[])
+                => InvalidArgument, ["copy_from_host: 1000 elements expected, 0 found"];
+            concat!($name, "::copy_to_host"), "too long a slice": |w| w.$buffer.copy_to_host(&mut [5; 1001])
+                => InvalidArgument, ["copy_to_host: 1000 elements expected, 1001 found"];
+            concat!($name, "::copy_from_host_async"), "too long a slice": |w| block_on(w.$buffer.copy_from_host_async(&[5; 1001]))
+                => InvalidArgument, ["copy_from_host_async: 1000 elements expected, 1001 found"];
+            concat!($name, "::copy_to_host_async"), "too short a slice": |w| block_on(w.$buffer.copy_to_host_async(&mut [5; 1]))
+                => InvalidArgument, ["copy_to_host_async: 1000 elements expected, 1 found"];
+        });
     )*};
 }
 
 /// claim 5
 #[test]
 fn parts_of_buffers() {
-    of_kinds!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" pooled);
+    of_kinds!("UnifiedBuffer" unified, "DeviceBuffer" on_device, "PinnedBuffer" pinned, "RegisteredBuffer" registered, "UnifiedBuffer" mapped);
 }
 
 /// claim 5
 #[test]
-fn parts_of_views() {
+fn parts_of_views_and_copies() {
     ranges(&[
         ("View::slice", |w, range| {
             w.unified.view(..)?.slice(range).map(drop)
@@ -103,7 +116,14 @@ fn parts_of_views() {
         ("ViewMut::slice_mut", |w, range| {
             w.unified.view_mut(..)?.slice_mut(range).map(drop)
         }),
+        ("Stream::copy_range", |w, range| {
+            w.stream.copy_range(&w.on_device, range, &mut w.unified, 0)
+        }),
     ]);
+    offsets(&[("Stream::copy_range", |w, offset| {
+        w.stream
+            .copy_range(&w.on_device, 3..13, &mut w.unified, offset)
+    })]);
     run([
         made("View::split_at", [0, LEN + 1], |w| {
             w.unified.as_view().split_at(LEN + 1).map(drop)
@@ -112,16 +132,10 @@ fn parts_of_views() {
             w.unified.as_view_mut().split_at(END).map(drop)
         }),
     ]);
-}
-
-/// claim 5
-#[test]
-fn copies_of_parts() {
-    ranges(&[("Stream::copy_range", |w, range| {
-        w.stream.copy_range(&w.on_device, range, &mut w.unified, 0)
-    })]);
-    offsets(&[("Stream::copy_range", |w, offset| {
-        w.stream
-            .copy_range(&w.on_device, 3..13, &mut w.unified, offset)
-    })]);
+    run(cases! {
+        "Stream::copy", "a shorter target": |w| w.stream.copy(&w.unified, &mut w.shorter)
+            => InvalidArgument, ["copy: 999 elements expected, 1000 found"];
+        "Stream::copy", "an empty source": |w| w.stream.copy(&DeviceBuffer::<u32>::zeroed(&w.device, 0)?, &mut w.unified)
+            => InvalidArgument, ["copy: 1000 elements expected, 0 found"];
+    });
 }

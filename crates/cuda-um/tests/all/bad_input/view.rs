@@ -5,7 +5,7 @@ use pollster::block_on;
 
 /// claim 5
 #[test]
-fn casts_that_do_not_fit() {
+fn casts_and_host_access() {
     run(cases! {
         "View::cast", "a size that is no multiple": |w| w.unified.view(..3)?.cast::<u64>()
             => InvalidArgument, ["the element type of a view cannot be u64: the view has 12 bytes, which is no multiple of 8"];
@@ -14,12 +14,6 @@ fn casts_that_do_not_fit() {
         "ViewMut::cast", "an address that is not aligned": |w| {
             w.on_device.as_view_mut().cast::<u8>()?.slice(1..5)?.cast::<f32>()
         } => InvalidArgument, ["cannot be f32: the view begins at byte 1 of buffer ", "and the alignment is 4"];
-    });
-}
-
-#[test]
-fn host_access_to_device_memory() {
-    run(cases! {
         "View::host", "device memory": |w| w.on_device.as_view().host()
             => NotSupported, ["access by the host to buffer ", "it needs managed, pinned or registered memory", "`copy_to_host`", "there is device memory"];
         "ViewMut::into_host_mut", "device memory": |w| w.on_device.as_view_mut().into_host_mut()

@@ -3,6 +3,7 @@
 
 use cuda_um::{DeviceBuffer, Stream, UnifiedBuffer, buffer::FileRead, sys};
 use cuda_um_sim::{Gpu, Sim};
+use cuda_um_testkit::call::Calls;
 use cuda_um_testkit::{Add, calls, simulated, unpooled};
 use std::future::Future;
 use std::pin::pin;
@@ -31,15 +32,17 @@ fn while_another_captures(sim: &Sim, stream: &Stream, body: impl FnOnce()) {
 /// In this mode, a query of an event, or a free, ends the capture: on every thread whose own mode is not "relaxed". The memory was dropped in use,
 /// and is queried and freed meanwhile; and a future waits, on a thread of the library.
 #[test]
-fn waits_of_the_library_do_not_end_a_global_capture_of_another_library() {
-    let (sim, device, stream) = simulated(Gpu::H200);
+fn waits_and_drops_of_the_library_do_not_end_a_global_capture_of_another_library() {
+    let (sim, device, stream) = unpooled(Gpu::H200);
     let (add, other) = (Add::load(&device), device.create_stream().unwrap());
-    let mut dropped = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
+    let [mut dropped, mut second] =
+        [(); 2].map(|()| DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap());
     let mut awaited = UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap();
     device.synchronize().unwrap();
     let pause = sim.pause();
     add.run(&other, &mut dropped, 1000, 1);
     add.run(&other, &mut awaited, 1000, 1);
+    second.fill_on(1, &other).unwrap();
     let mut future = pin!(awaited.host_async());
     let mut context = Context::from_waker(Waker::noop());
     let mut poll = || future.as_mut().poll(&mut context);
@@ -47,8 +50,11 @@ fn waits_of_the_library_do_not_end_a_global_capture_of_another_library() {
     while_another_captures(&sim, &stream, || {
         drop(dropped);
         drop(pause);
+        drop(second);
         device.runtime().reclaim().unwrap();
     });
+    // The mode of this thread is as before.
+    assert_eq!(sim.table().exchange_mode(GLOBAL.0), Ok(GLOBAL.0));
     let guard = loop {
         match poll() {
             Poll::Ready(guard) => break guard.unwrap(),
@@ -56,29 +62,6 @@ fn waits_of_the_library_do_not_end_a_global_capture_of_another_library() {
         }
     };
     assert_eq!(guard[999], 1);
-}
-
-/// The drop of memory in use on a thread of the program, whose mode stays as it was.
-#[test]
-fn drops_do_not_end_a_global_capture_of_another_library() {
-    let (sim, device, stream) = unpooled(Gpu::H200);
-    let other = device.create_stream().unwrap();
-    let mut dropped = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    let mut second = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
-    device.synchronize().unwrap();
-    let pause = sim.pause();
-    dropped.fill_on(1, &other).unwrap();
-    second.fill_on(1, &other).unwrap();
-    while_another_captures(&sim, &stream, || {
-        drop(dropped);
-        drop(pause);
-        drop(second);
-    });
-    let mut mode = GLOBAL;
-    let exchange = sim.table().cudaThreadExchangeStreamCaptureMode.unwrap();
-    // SAFETY: the place is valid for the call.
-    let exchanged = unsafe { exchange(&mut mode) };
-    assert_eq!((exchanged, mode), (sys::cudaError::cudaSuccess, GLOBAL));
 }
 
 /// A thread of the library allocates the pinned memory for large reads and copies.

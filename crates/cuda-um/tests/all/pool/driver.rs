@@ -2,7 +2,7 @@
 
 use crate::pool::*;
 use cuda_um::{Error, PinnedBuffer, UnifiedBuffer};
-use cuda_um_sim::{Fail, Leak};
+use cuda_um_sim::{CudaVersion, Fail, Leak};
 use cuda_um_sys::cudaError;
 use cuda_um_testkit::{calls, on, simulated};
 
@@ -16,6 +16,17 @@ fn what_a_device_or_the_driver_lacks_is_named() {
     let unsupported = |device: &Device, kind| fails!(new(device, kind), Error::NotSupported { .. });
     let (_sim, old, _) = simulated(Gpu::Maxwell);
     assert!(unsupported(&old, MemoryKind::Device).contains("has no memory pools"));
+    for (gpu, cuda, why) in [
+        (Gpu::H200, CudaVersion::V12_9, "and there is CUDA 12.9"),
+        (
+            Gpu::NoConcurrentAccess,
+            CudaVersion::V13_0,
+            "concurrentManagedAccess",
+        ),
+    ] {
+        let (_sim, device, _) = simulated_with(|builder| builder.gpu(gpu).cuda(cuda));
+        assert!(unsupported(&device, MemoryKind::Managed).contains(why));
+    }
     let (sim, device, _) = simulated(Gpu::H200);
     let text = unsupported(&device, MemoryKind::Pinned);
     assert!(text.contains("managed memory or device memory"), "{text}");

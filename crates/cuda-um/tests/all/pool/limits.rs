@@ -2,15 +2,18 @@
 
 use crate::pool::*;
 use cuda_um::Error;
-use cuda_um_sim::Fail;
+use cuda_um_sim::{CudaVersion, Fail};
 use cuda_um_sys::cudaError;
+
+/// Pools of the driver have limits from CUDA 12.2 on.
+fn limited(builder: Builder) -> Builder {
+    builder.cuda(CudaVersion::V13_0)
+}
 
 #[test]
 fn the_limit_holds_and_names_itself() {
-    on_each_here(ALL, |it| {
-        let Some(pool) = it.limited(small_slabs(), 12 * MIB) else {
-            return;
-        };
+    on_each_with(ALL, limited, |it| {
+        let pool = it.open(small_slabs().limit_bytes(12 * MIB)).unwrap();
         let mut kept = Vec::from([(); 3].map(|()| pool.uninit(MIB).unwrap()));
         assert_eq!(pool.stats().reserved_bytes, 12 * MIB, "a smaller slab");
         // Slabs grow by 2 MiB.
@@ -88,10 +91,8 @@ fn a_full_device_serves_what_was_dropped() {
 
 #[test]
 fn the_peak_is_never_above_the_limit() {
-    on_each_here(ALL, |it| {
-        let Some(pool) = it.limited(small_slabs(), 2 * MIB) else {
-            return;
-        };
+    on_each_with(ALL, limited, |it| {
+        let pool = it.open(small_slabs().limit_bytes(2 * MIB)).unwrap();
         for _ in 0..8 {
             // Each thread's shard keeps what it returned.
             std::thread::scope(|scope| {

@@ -4,7 +4,6 @@ use crate::pool::*;
 use cuda_um::Error;
 use cuda_um_sim::Fail;
 use cuda_um_sys::cudaError;
-use std::collections::HashSet;
 
 #[test]
 fn a_warm_allocation_calls_nobody() {
@@ -65,21 +64,6 @@ fn the_numbers_add_up() {
     });
 }
 
-#[test]
-fn a_pool_goes_with_its_last_buffer() {
-    on_each(ALL, |it| {
-        let pool = it.pool();
-        let mut buffer = pool.clone().zeroed(100).unwrap();
-        let closed = pool.zeroed(100).unwrap();
-        drop(pool);
-        closed.close().unwrap();
-        let _paused = it.sim().pause();
-        buffer.fill_on(7, &it.stream);
-        drop(buffer);
-        assert!(it.is(Driver) || it.calls(it.names().1) == 0, "in use");
-    });
-}
-
 /// claim 3
 #[test]
 fn a_slab_that_lost_a_block_is_never_freed() {
@@ -99,26 +83,5 @@ fn a_slab_that_lost_a_block_is_never_freed() {
         assert!(it.device.runtime().reclaim().is_err());
         let (allocated, freed) = (it.calls(it.names().0), it.calls(it.names().1));
         assert!(freed < allocated, "the slab of the lost block");
-    });
-}
-
-#[test]
-fn numbers_of_pooled_buffers_are_their_own() {
-    on_each_here(ALL, |it| {
-        let pool = it.pool();
-        let id = || each!(pool.zeroed(1).unwrap(), buffer => buffer.id());
-        let ids: Vec<u64> = std::thread::scope(|scope| {
-            let take = || (0..400).map(|_| id()).collect::<Vec<_>>();
-            let threads = [(); 4].map(|()| scope.spawn(take));
-            let taken = threads.into_iter().map(|one| one.join().unwrap());
-            taken.flatten().collect()
-        });
-        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 1600);
-        it.device.synchronize().unwrap();
-        let stats = pool.stats();
-        assert_eq!((stats.live_buffers, stats.live_bytes), (0, 0));
-        // Each thread had one buffer at a time, and its freed block stayed counted in its shard. The driver counts frees that have not run.
-        let most = if it.is(Driver) { 1600 * 512 } else { 4 * 256 };
-        assert!((4..=most).contains(&stats.peak_bytes), "{stats:?}");
     });
 }

@@ -4,21 +4,6 @@ use super::{COUNT, MANY};
 use crate::world::World;
 use cuda_um::{DeviceBuffer, Result, UnifiedBuffer, buffer::TransferOptions};
 
-pub fn streams_in_turn(world: &World) -> Result<()> {
-    let (device, first, add) = world.parts();
-    let second = device.create_stream()?;
-    let mut a = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
-    let mut b = DeviceBuffer::<u32>::zeroed(device, COUNT)?;
-    for _ in 0..3 {
-        add.try_run(first, &mut a, COUNT, 3)?;
-        second.copy(&a, &mut b)?;
-        add.try_run(first, &mut b, COUNT, 1)?;
-        second.copy(&b, &mut a)?;
-    }
-    assert_eq!(a.host()?[..], [12; COUNT]);
-    Ok(())
-}
-
 pub fn small_ring() -> TransferOptions {
     TransferOptions::default().threads(2).ring_bytes(64 << 10)
 }
@@ -94,19 +79,5 @@ pub fn copies_within(world: &World) -> Result<()> {
         expected.copy_within(range, to);
     }
     assert!(memory.to_vec()? == expected);
-    Ok(())
-}
-
-/// Disjoint parts of a buffer in one launch, in a copy, and on two streams.
-pub fn parts_at_the_same_time(world: &World) -> Result<()> {
-    let (device, first, add) = world.parts();
-    let second = device.create_stream()?;
-    let mut memory = DeviceBuffer::<u32>::zeroed(device, 2 * COUNT)?;
-    let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
-    add.try_run(first, a, COUNT, 3)?;
-    b.fill_on(5, &second)?;
-    let (a, mut b) = memory.as_view_mut().split_at(COUNT)?;
-    second.copy(&a, &mut b)?;
-    assert_eq!(memory.to_vec()?, [3; 2 * COUNT]);
     Ok(())
 }

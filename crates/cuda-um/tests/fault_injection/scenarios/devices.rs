@@ -7,7 +7,7 @@ use super::{
 use crate::world::{Post, World};
 use cuda_um::{
     Advice, DeviceBuffer, Devices, Location, MemoryKind, PinnedBuffer, Placement, Pool, Result,
-    UnifiedBuffer, UnifiedOptions, managed::PrefetchBatch,
+    UnifiedBuffer, UnifiedOptions,
 };
 
 /// A managed buffer is prefetched from device to device, and each device uses it in turn.
@@ -75,26 +75,6 @@ pub fn pools_of_all_devices(world: &World) -> Result<()> {
     for (managed, on_device) in &pools {
         managed.trim();
         on_device.device().trim();
-    }
-    Ok(())
-}
-
-/// One batch of buffers of every device, to every device and back.
-pub fn batch_over_devices(world: &World) -> Result<()> {
-    let buffers = world.posts.iter().enumerate();
-    let buffers = buffers
-        .map(|(index, post)| UnifiedBuffer::from_slice(&post.device, &[index as u32 + 1; COUNT]));
-    let buffers: Vec<_> = buffers.collect::<Result<_>>()?;
-    let mut batch = PrefetchBatch::new();
-    for buffer in &buffers {
-        batch.add(buffer);
-    }
-    for post in &world.posts {
-        batch.prefetch_on(&post.device, &post.stream)?;
-    }
-    batch.prefetch_on(Location::Host, &world.posts[0].stream)?;
-    for (index, buffer) in buffers.iter().enumerate() {
-        assert_eq!(buffer.host()?[..], [index as u32 + 1; COUNT]);
     }
     Ok(())
 }

@@ -52,7 +52,6 @@ const SEVERAL: &[Machine] = &[
 ];
 const FAULTING: &[Machine] = &[machine(1, H200, V13_4), machine(1, H200, V12_9)];
 const PEERS: &[Machine] = &[machine(2, H200, V13_0), machine(4, H200, V12_9)];
-const FOUR_FAULTING: &[Machine] = &[machine(4, H200, V13_4), machine(2, H200, V12_9)];
 const PAGEABLE: &[Machine] = &[machine(1, Gh200, V13_0), machine(2, Hmm, V12_9)];
 
 macro_rules! scenarios {
@@ -68,12 +67,10 @@ macro_rules! scenarios {
 scenarios! {
     memory::main_job on ALL;
     memory::device_memory on ALL;
-    copies::streams_in_turn on ALL;
     copies::staged_copies on ALL;
     copies::copies_on_two_threads on ONE;
     copies::async_copies on ALL;
     copies::copies_within on ALL;
-    copies::parts_at_the_same_time on ALL;
     memory::overwritten on ALL;
     memory::read_from_a_file on ALL;
     pools::default_pools on POOLED;
@@ -93,7 +90,6 @@ scenarios! {
     devices::one_buffer_on_all_devices on SEVERAL;
     devices::copies_between_devices on SEVERAL;
     devices::pools_of_all_devices on SEVERAL;
-    devices::batch_over_devices on FOUR_FAULTING;
     devices::dropped_while_another_device_reads on SEVERAL;
     devices::each_device_for_itself on SEVERAL;
     devices::peers on PEERS;
@@ -101,7 +97,6 @@ scenarios! {
     foreign::imported_memory on ALL;
     foreign::exports_and_foreign_work on ALL;
     foreign::managed_pool on ONE;
-    threads::readers_share_a_buffer on ALL;
     threads::pools_are_shared on ALL;
 }
 

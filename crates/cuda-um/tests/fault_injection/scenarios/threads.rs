@@ -1,9 +1,8 @@
-//! Threads that share a buffer and a pool: one of them gets the error, and the others continue.
+//! Threads that share pools: one of them gets the error, and the others continue.
 
 use super::{COUNT, pools::options};
 use crate::world::{Post, World};
-use cuda_um::{DeviceBuffer, Location, MemoryKind, PinnedBuffer, Pool, Result, UnifiedBuffer};
-use std::sync::Arc;
+use cuda_um::{DeviceBuffer, MemoryKind, PinnedBuffer, Pool, Result, UnifiedBuffer};
 
 const THREADS: usize = 3;
 
@@ -23,31 +22,6 @@ fn on_threads(world: &World, work: impl Fn(usize, &Post) -> Result<()> + Sync) -
             .collect()
     });
     world.all_of(outcomes)
-}
-
-/// Each thread copies it on its own stream, and reads it on the host if kernels allow that.
-pub fn readers_share_a_buffer(world: &World) -> Result<()> {
-    let (device, stream, add) = world.parts();
-    let mut shared = UnifiedBuffer::<u32>::zeroed(device, COUNT)?;
-    add.try_run(stream, &mut shared, COUNT, 6)?;
-    let shared = Arc::new(shared);
-    on_threads(world, |_, post| {
-        let (shared, stream) = (Arc::clone(&shared), post.device.create_stream()?);
-        let mut mine = DeviceBuffer::<u32>::zeroed(&post.device, COUNT)?;
-        for _ in 0..2 {
-            if world.migrates() {
-                shared.prefetch_on(&post.device, &stream)?;
-                shared.prefetch_on(Location::Host, &post.stream)?;
-                assert_eq!(shared.host()?[..], [6; COUNT]);
-            }
-            stream.copy(&*shared, &mut mine)?;
-            post.add.try_run(&post.stream, &mut mine, COUNT, 1)?;
-        }
-        assert_eq!(mine.to_vec()?, [7; COUNT]);
-        // The last thread frees it.
-        drop(shared);
-        mine.close()
-    })
 }
 
 /// Each thread takes and returns memory of the same pools, which other streams may still use.

@@ -11,7 +11,7 @@ use cuda_um_testkit::{Told, device};
 use um_backend::allocator::Allocator;
 use um_backend::cuda_um::sys::cudaMemRangeAttribute;
 use um_backend::cuda_um::{MemoryKind, Pool, PoolOptions};
-use um_backend::{CudaError, Device, Stream};
+use um_backend::{Advice, CudaError, Device, Location, Stream};
 
 const KINDS: [MemoryKind; 2] = [MemoryKind::Managed, MemoryKind::Device];
 const MIB: usize = 1 << 20;
@@ -104,17 +104,63 @@ fn new_managed_memory_is_on_the_device_unless_the_prefetch_is_off() {
         let allocator = Allocator::new(pool).unwrap().prefetch(prefetch);
         let address = allocate(&allocator, 4 * MIB, &stream);
         stream.synchronize().unwrap();
-        let ask = device.runtime().table().cudaMemRangeGetAttribute;
         let what = cudaMemRangeAttribute::cudaMemRangeAttributeLastPrefetchLocation;
-        let mut last = 0_i32;
-        let written = (&raw mut last).cast::<c_void>();
-        // SAFETY: the memory lives, and the answer has four bytes.
-        let code = unsafe { ask(written, 4, what, address, 4 * MIB) };
         let invalid_device = -2;
         let expected = if prefetch { 0 } else { invalid_device };
-        assert_eq!((code.0, last), (0, expected), "{prefetch}");
+        let last = attribute(&device, what, address, 4 * MIB);
+        assert_eq!(last, expected, "{prefetch}");
         free(&allocator, address, &stream);
     }
+}
+
+fn attribute(
+    device: &Device,
+    what: cudaMemRangeAttribute,
+    address: *mut c_void,
+    bytes: usize,
+) -> i32 {
+    let ask = device.runtime().table().cudaMemRangeGetAttribute;
+    let mut value = 0_i32;
+    let written = (&raw mut value).cast::<c_void>();
+    // SAFETY: the memory lives, and the answer has four bytes.
+    assert_eq!(unsafe { ask(written, 4, what, address, bytes) }.0, 0);
+    value
+}
+
+#[test]
+fn hints_for_a_part_of_a_block_end_with_it() {
+    let (_sim, device, stream) = device();
+    if !cuda_um_testkit::is_concurrent(&device) {
+        return;
+    }
+    let allocator = allocator(&device, MemoryKind::Managed, PoolOptions::default());
+    let address = allocate(&allocator, 4 * MIB, &stream);
+    let start = address.addr();
+    let read_mostly = || {
+        let what = cudaMemRangeAttribute::cudaMemRangeAttributeReadMostly;
+        attribute(&device, what, address.wrapping_byte_add(2 * MIB), MIB)
+    };
+    {
+        let held = allocator.held().unwrap();
+        // SAFETY: for hints.
+        let view = |addresses| unsafe { held.view(addresses) };
+        let part = view(start + 2 * MIB..start + 3 * MIB).unwrap();
+        assert!(part.advise(Advice::SetReadMostly).unwrap().is_applied());
+        assert!(part.prefetch(Location::Host).unwrap().is_applied());
+        assert_eq!(part.as_ptr().addr(), start + 2 * MIB);
+        for outside in [
+            start - 1..start + 1,
+            start + MIB..start + 4 * MIB + 1,
+            start + 4 * MIB..start + 5 * MIB,
+        ] {
+            assert!(view(outside).is_none());
+        }
+    }
+    assert_eq!(read_mostly(), 1);
+    free(&allocator, address, &stream);
+    assert_eq!(allocate(&allocator, 4 * MIB, &stream), address);
+    assert_eq!(read_mostly(), 0);
+    free(&allocator, address, &stream);
 }
 
 #[test]
@@ -202,12 +248,10 @@ fn the_default_stream_of_a_thread_waits_for_former_work_and_its_frees_for_the_de
     }
 }
 
-/// Threads that free each other's memory on streams of their own. `CUDA_UM_STRESS_ALLOCATIONS` is how much each thread allocates.
+/// Threads that free each other's memory on streams of their own.
 #[test]
 fn memory_is_freed_by_other_threads_on_other_streams_and_none_is_left() {
     let (_sim, device, _) = device();
-    let count = std::env::var("CUDA_UM_STRESS_ALLOCATIONS");
-    let count = count.map_or(500, |count| count.parse().unwrap());
     for kind in KINDS {
         let allocator = allocator(&device, kind, PoolOptions::default());
         std::thread::scope(|scope| {
@@ -217,29 +261,23 @@ fn memory_is_freed_by_other_threads_on_other_streams_and_none_is_left() {
                 let next = senders[(number + 1) % 8].clone();
                 let (allocator, stream) = (&allocator, device.create_stream().unwrap());
                 scope.spawn(move || {
-                    for index in 0..count {
-                        let address =
-                            allocate(allocator, 1 << (8 + (index + number) % 14), &stream);
-                        next.send((address.expose_provenance(), stream.clone()))
-                            .unwrap();
+                    let free = |address, stream: &Stream| {
+                        let address = std::ptr::with_exposed_provenance_mut(address);
+                        free(allocator, address, stream);
+                    };
+                    for bytes in (0..500).map(|index| 1 << (8 + (index + number) % 14)) {
+                        let address = allocate(allocator, bytes, &stream).expose_provenance();
+                        next.send((address, stream.clone())).unwrap();
                         for (address, theirs) in receiver.try_iter() {
                             // The framework orders its streams.
                             stream.wait(&theirs.record().unwrap()).unwrap();
-                            free(
-                                allocator,
-                                std::ptr::with_exposed_provenance_mut(address),
-                                &stream,
-                            );
+                            free(address, &stream);
                         }
                     }
                     drop(next);
-                    for (address, theirs) in receiver {
-                        free(
-                            allocator,
-                            std::ptr::with_exposed_provenance_mut(address),
-                            &theirs,
-                        );
-                    }
+                    receiver
+                        .iter()
+                        .for_each(|(address, theirs)| free(address, &theirs));
                 });
             }
             drop(senders);

@@ -1,79 +1,13 @@
-//! Buffers whose element type is a value.
-
-use um_backend::conformance;
-use um_backend::cuda_um::Error;
-use um_backend::{Buffer, BufferKind, DType, Element, ErasedBuffer, SharedBuffer, dtype::Bool};
+//! Element types as text, and buffers whose element type is a value.
 
 use crate::support::kernel::Double;
+use crate::support::on_each;
 use crate::support::opaque::OpaqueBuffer;
-use crate::support::{on_each, on_each_preset};
+use um_backend::{BufferKind, DType, ErasedBuffer, SharedBuffer, cuda_um::Error, dtype};
 
-/// A block of quantised weights: an element that this crate does not know.
-#[derive(Debug, Clone, Copy, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C)]
-struct Block {
-    scale: u16,
-    weights: [u8; 16],
-}
+use DType::*;
 
-impl Element for Block {
-    const DTYPE: DType = DType::Opaque(18);
-}
-
-const DTYPES: [DType; 6] = [
-    DType::Bool,
-    DType::F8E5M2,
-    DType::BF16,
-    DType::F32,
-    DType::C128,
-    DType::Opaque(18),
-];
-
-/// The contract of `Buffer` for each element type of an erased buffer of each kind.
-fn typed<T: Element>(erased: ErasedBuffer) -> Box<dyn Buffer<T>> {
-    erased.into_typed().unwrap()
-}
-
-fn keeps_the_contract<T: Element>() {
-    on_each_preset(
-        |builder| builder,
-        |machine| {
-            let backend = machine.backend();
-            for kind in BufferKind::ALL {
-                let make = |len| Ok(typed::<T>(backend.create_erased(kind, T::DTYPE, len)?));
-                if let Err(failure) = conformance::all(&make) {
-                    panic!("{kind} of {}: {failure}", T::DTYPE);
-                }
-            }
-        },
-    );
-}
-
-#[test]
-fn typed_f32_keeps_the_contract() {
-    keeps_the_contract::<f32>();
-}
-
-#[test]
-fn typed_complex_numbers_keep_the_contract() {
-    keeps_the_contract::<num_complex::Complex64>();
-}
-
-#[test]
-fn typed_blocks_keep_the_contract() {
-    keeps_the_contract::<Block>();
-}
-
-#[test]
-fn an_implementation_from_outside_can_be_erased() {
-    let make = |len: usize| {
-        let bytes: Box<dyn Buffer<u8>> = Box::new(OpaqueBuffer::<u8>::new(len * 4));
-        Ok(typed::<f32>(ErasedBuffer::from_bytes(bytes, DType::F32)?))
-    };
-    if let Err(failure) = conformance::all::<f32>(&make) {
-        panic!("{failure}");
-    }
-}
+const DTYPES: [DType; 6] = [Bool, F8E5M2, BF16, F32, C128, Opaque(18)];
 
 #[test]
 fn bytes_go_in_and_out_from_any_address() {
@@ -131,6 +65,12 @@ fn wrong_sizes_are_refused_with_both_values() {
             .create_erased(BufferKind::Unified, DType::F32, 10)
             .unwrap();
         let longer = erased.clone_empty(11).unwrap();
+        for parts in [[0..2, 5..11], [1..3, 2..4]] {
+            let all = backend
+                .create_erased(BufferKind::Cuda, DType::F32, 10)
+                .unwrap();
+            assert!(all.into_parts(&parts).is_err(), "{parts:?}");
+        }
         let text = erased.copy_from(&longer).unwrap_err().to_string();
         assert_eq!(text, "copy_from: 10 elements expected, 11 found");
         let too_large = backend.create_erased(BufferKind::Cuda, DType::F64, usize::MAX / 8);
@@ -189,7 +129,48 @@ fn every_storage_is_a_text_with_its_first_elements() {
 
 #[test]
 fn bool_is_a_byte() {
-    let bits: Vec<Bool> = [true, false].map(Bool::from).into();
+    let bits: Vec<dtype::Bool> = [true, false].map(dtype::Bool::from).into();
     assert_eq!(bytemuck::cast_slice::<_, u8>(&bits), [1, 0]);
-    assert!(bool::from(Bool(7)) && !bool::from(Bool(0)));
+    assert!(bool::from(dtype::Bool(7)) && !bool::from(dtype::Bool(0)));
+}
+
+const NAMED: [DType; 17] = [
+    Bool, F8E4M3, F8E5M2, F16, BF16, F32, F64, C64, C128, I8, I16, I32, I64, U8, U16, U32, U64,
+];
+
+#[test]
+fn every_name_is_of_one_type_and_comes_back() {
+    for dtype in NAMED {
+        let numpy = dtype.numpy_name().unwrap();
+        let names = [Some(dtype.name()), dtype.safetensors_name(), Some(numpy)];
+        for name in names.into_iter().flatten() {
+            assert_eq!(name.parse::<DType>().unwrap(), dtype, "{name}");
+        }
+        let digits = numpy.trim_start_matches(|c: char| !c.is_ascii_digit());
+        if let Ok(bits) = digits.parse::<usize>() {
+            assert_eq!(dtype.size_bytes() * 8, bits, "{dtype}");
+        }
+        let text = serde_json::to_string(&dtype).unwrap();
+        assert_eq!(text, format!("\"{dtype}\""));
+        assert_eq!(serde_json::from_str::<DType>(&text).unwrap(), dtype);
+    }
+    assert_eq!("|V18".parse::<DType>().unwrap(), DType::Opaque(18));
+    assert_eq!(DType::Opaque(18).to_string(), "opaque18");
+    assert_eq!(DType::C128.safetensors_name(), None);
+    assert_eq!("<c16".parse::<DType>().unwrap(), DType::C128);
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_known_ones() {
+    for name in [
+        "", "f33", ">f4", "opaque", "opaque0", "opaque-1", "|V0", "Float32",
+    ] {
+        let text = name.parse::<DType>().unwrap_err().to_string();
+        let start = format!("a dtype cannot be {name:?}: the names are bool, ");
+        assert!(
+            text.starts_with(&start) && text.contains("opaque"),
+            "{text}"
+        );
+    }
+    assert!(serde_json::from_str::<DType>(r#""f33""#).is_err());
 }

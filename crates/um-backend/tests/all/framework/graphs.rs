@@ -43,7 +43,7 @@ fn a_captured_step_takes_the_guards_of_its_storage() {
                     SharedBuffer::new(backend.create_erased(BufferKind::Cuda, DType::F32, 100)?);
                 let mut sum = sum.write()?;
                 saxpy.launch(stream, one, y.view::<f32>()?, sum.view_mut::<f32>()?)?;
-                Ok(saxpy.launch(stream, one, sum.view::<f32>()?, &mut *boxed)?)
+                saxpy.launch(stream, one, sum.view::<f32>()?, &mut *boxed)
             })
             .unwrap();
         let missing = step.launch().unwrap_err();
@@ -86,12 +86,12 @@ fn a_launch_on_another_thread_is_no_handle() {
         let y = shared(backend, BufferKind::Unified, 0.0);
         let step = backend.capture(|_| {
             let (x, mut y) = (x.read()?, y.write()?);
-            Ok(saxpy.launch(
+            saxpy.launch(
                 stream,
                 constant(1.0),
                 x.view::<f32>()?,
                 y.view_mut::<f32>()?,
-            )?)
+            )
         });
         let mut step = step.unwrap();
         // The launch takes one of the guards first, and waits for the other.
@@ -166,7 +166,7 @@ fn a_launch_does_not_overwrite_a_snapshot() {
                 weights.make_unique()?;
                 let (gradient, mut weights) = (gradient.read()?, weights.write()?);
                 let (gradient, weights) = (gradient.view::<f32>()?, weights.view_mut::<f32>()?);
-                Ok(saxpy.launch(stream, constant(1.0), gradient, weights)?)
+                saxpy.launch(stream, constant(1.0), gradient, weights)
             })
         };
         let mut step = record().unwrap();

@@ -2,10 +2,8 @@
 //! ranges, files, streams, launches.
 
 mod allocator;
-mod dtypes;
 mod erased;
 mod graphs;
-mod host;
 mod operations;
 mod runtime;
 mod sharded;

@@ -1,12 +1,14 @@
-//! Files, streams and launches of what a framework holds.
-
-use std::io::{Read, Seek, Write};
-
-use cuda_um::kernel::{Arguments, ReadArg};
-use um_backend::{BufferKind, DType};
+//! Files, slices for the host, streams and launches of what a framework holds.
 
 use crate::support::kernel::Double;
-use crate::support::on_each;
+use crate::support::opaque::OpaqueBuffer;
+use crate::support::{on_each, on_each_preset};
+use cuda_um::{kernel::Arguments, kernel::ReadArg};
+use std::io::{Read, Seek, Write};
+use um_backend::{
+    Buffer, BufferKind, DType, HostMut, HostRef, Result, SharedBuffer, memory::BufferMemory,
+    memory::BufferMemoryMut,
+};
 
 /// More than two pieces of a staged copy.
 const LEN: usize = (9 << 20) / 4 + 5;
@@ -64,9 +66,9 @@ fn weights_come_from_a_file_and_go_back() {
     });
 }
 
-/// Each kind, behind `dyn`, erased and typed: in a tuple and in a list.
+/// Each kind, behind `dyn`, erased and typed, guards of shared storage, and parts: in a tuple and in a list.
 #[test]
-fn buffers_are_arguments() {
+fn buffers_and_guards_are_arguments() {
     on_each(|machine| {
         let backend = machine.backend();
         let device = backend.device();
@@ -84,7 +86,68 @@ fn buffers_are_arguments() {
             assert_eq!((&*typed).into_view().unwrap().len(), 8);
             typed.set_name("weights");
             assert_eq!(typed.name(), Some("weights"), "{kind}");
-            assert_eq!(typed.to_vec().unwrap(), [8.0; 8], "{kind}");
+
+            let part = SharedBuffer::new(erased).view(2..6).unwrap();
+            let mut guard = part.write().unwrap();
+            double.launch_on(device, 4, (&mut guard, 4u32)).unwrap();
+            let (_, mut last) = guard.view_mut::<f32>().unwrap().split_at(3).unwrap();
+            double.launch_on(device, 1, (&mut last, 1u32)).unwrap();
+            drop(guard);
+            let read = part.read().unwrap();
+            let found = read.view::<f32>().unwrap().to_vec().unwrap();
+            assert_eq!(found, [16.0, 16.0, 16.0, 32.0], "{kind}");
         }
+    });
+}
+
+/// What a framework writes once, for every kind.
+fn add_one(buffer: &mut dyn Buffer<f32>) -> Result<f32> {
+    let mut elements = buffer.host_mut()?;
+    elements.iter_mut().for_each(|element| *element += 1.0);
+    elements.close()?;
+    Ok(buffer.host()?.iter().sum())
+}
+
+/// What must compile: a borrow may become shorter. The documentation tests `Variance` in `lib.rs` have what must not.
+type Borrows<'a> = (
+    HostRef<'a, f32>,
+    HostMut<'a, f32>,
+    BufferMemory<'a, f32>,
+    BufferMemoryMut<'a, f32>,
+);
+const _: for<'long, 'short> fn(&'short &'long (), Borrows<'long>) -> Borrows<'short> =
+    |_, borrows| borrows;
+
+#[test]
+fn one_function_serves_every_kind() {
+    on_each(|machine| {
+        let backend = machine.backend();
+        for kind in BufferKind::ALL {
+            let mut buffer = backend.create_from(kind, &[1.0f32, 2.0]).unwrap();
+            assert_eq!(add_one(&mut *buffer).unwrap(), 5.0, "{kind}");
+            assert_eq!(buffer.try_clone().unwrap().to_vec().unwrap(), [2.0, 3.0]);
+            let is_copy = kind == BufferKind::Cuda;
+            assert_eq!(buffer.host().unwrap().is_copy(), is_copy, "{kind}");
+            assert_eq!(buffer.host_mut().unwrap().is_copy(), is_copy, "{kind}");
+            assert_eq!(format!("{:?}", buffer.host().unwrap()), "[2.0, 3.0]");
+        }
+        let mut opaque = OpaqueBuffer::<f32>::new(2);
+        assert_eq!(add_one(&mut opaque).unwrap(), 2.0);
+    });
+}
+
+/// The error of the copy back is returned by `close`.
+#[test]
+fn close_returns_the_error_of_the_copy_back() {
+    let machine = |builder| builder;
+    on_each_preset(machine, |machine| {
+        let (backend, sim) = (machine.backend(), machine.sim());
+        let mut buffer = backend.create::<f32>(BufferKind::Cuda, 100_000).unwrap();
+        let mut view = buffer.host_mut().unwrap();
+        view[0] = 1.0;
+        sim.fail(um_backend::sim::Fail::call("cudaMemcpyAsync").nth(1));
+        let error = view.close().unwrap_err();
+        assert!(error.to_string().contains("cudaMemcpyAsync"), "{error}");
+        sim.clear_failures();
     });
 }

@@ -14,7 +14,7 @@ fn calls(sim: &Sim, work: impl FnOnce()) -> Vec<&'static str> {
 }
 
 fn one_copy(machine: &Machine, source: &CudaBackend, target: &CudaBackend) {
-    let sim = machine.sim.as_ref().unwrap();
+    let sim = machine.sim();
     let elements: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();
     let source = source.create_from(BufferKind::Cuda, &elements).unwrap();
     let mut copy = target
@@ -40,7 +40,7 @@ fn backends_over_one_simulator_share_a_runtime() {
         |machine| {
             let open = |ordinal| {
                 let config = machine.config().device(ordinal);
-                machine.keep(CudaBackend::initialize_blocking(config).unwrap())
+                machine.open(config)
             };
             let (first, second) = (open(0), open(1));
             one_copy(machine, &first, &second);
@@ -56,14 +56,14 @@ fn a_given_runtime_of_a_simulator_is_known() {
     on_each_preset(
         |builder| builder,
         |machine| {
-            let runtime = machine.backend().device().runtime().clone();
-            let given = CudaBackendConfig::default().runtime(RuntimeChoice::Given(runtime));
-            let given = machine.keep(CudaBackend::initialize_blocking(given).unwrap());
+            let first = machine.backend();
+            let runtime = RuntimeChoice::Given(first.device().runtime().clone());
+            let given = CudaBackendConfig::default().runtime(runtime);
+            let given = machine.open(given);
             assert!(given.is_simulated());
-            let table = machine.sim.as_ref().unwrap().table();
+            let table = machine.sim().table();
             let other = RuntimeChoice::Given(Runtime::from_table(table).unwrap());
-            let other = CudaBackend::initialize_blocking(machine.config().runtime(other)).unwrap();
-            let other = machine.keep(other);
+            let other = machine.open(machine.config().runtime(other));
             assert!(other.is_simulated() && other.simulator().is_some());
         },
     );

@@ -4,12 +4,11 @@ use std::ops::Deref;
 
 use um_backend::{
     Buffer, BufferKind, CudaBackend, CudaError, DType, Device, ErasedBuffer, Result, SharedBuffer,
-    conformance, half,
+    half,
 };
 
-use crate::support::kernel::Double;
+use crate::support::on_each;
 use crate::support::opaque::OpaqueBuffer;
-use crate::support::{on_each, on_each_preset};
 
 /// `0.0, 1.0, …` in storage of each kind, and in storage of another implementation.
 pub(crate) fn storages(backend: &CudaBackend, len: usize) -> Vec<(String, SharedBuffer)> {
@@ -28,37 +27,6 @@ pub(crate) fn floats(shared: &SharedBuffer) -> Vec<f32> {
     let mut floats = vec![0.0; shared.len()];
     shared.copy_to_host(&mut floats).unwrap();
     floats
-}
-
-#[test]
-fn a_part_keeps_the_contract() {
-    let machine = |builder| builder;
-    on_each_preset(machine, |machine| {
-        let backend = machine.backend();
-        for kind in BufferKind::ALL {
-            let make = |len: usize| -> Result<Box<dyn Buffer<f32>>> {
-                let all = backend.create_erased(kind, DType::F32, len + 7)?;
-                let part = SharedBuffer::new(all).view(3..len + 3)?.write()?;
-                part.into_erased().into_typed::<f32>()
-            };
-            // A part that is a buffer of its own.
-            let part = |len: usize| -> Result<Box<dyn Buffer<f32>>> {
-                let all = backend.create_erased(kind, DType::F32, len + 7)?;
-                let mut parts = all.into_parts(&[0..3, 3..3, 3..len + 3])?;
-                parts.remove(2).into_typed::<f32>()
-            };
-            for outcome in [conformance::all(&make), conformance::all(&part)] {
-                outcome.unwrap_or_else(|failure| panic!("{kind}: {failure}"));
-            }
-            let parts = |parts| {
-                let all = backend.create_erased(kind, DType::F32, 8).unwrap();
-                all.into_parts(parts).map(drop)
-            };
-            assert!(parts(&[0..2, 5..9]).is_err(), "{kind}");
-            let overlap = parts(&[1..3, 2..4]);
-            assert!(kind == BufferKind::Host || overlap.is_err(), "{kind}");
-        }
-    });
 }
 
 #[test]
@@ -110,32 +78,6 @@ fn views_casts_and_clones_are_the_same_storage() {
             let bytes = all.whole();
             assert_eq!((bytes.dtype(), bytes.len()), (DType::U8, 48));
             assert_eq!(bytes.host::<u8>().unwrap()[17..21], [4, 3, 2, 1]);
-        }
-    });
-}
-
-#[test]
-fn guards_are_arguments_of_launches() {
-    on_each(|machine| {
-        let backend = machine.backend();
-        let device = backend.device();
-        let double = Double::load(device);
-        for kind in [BufferKind::Unified, BufferKind::Cuda, BufferKind::Pinned] {
-            let all = SharedBuffer::new(backend.create_erased(kind, DType::F32, 8).unwrap());
-            all.copy_from_host(&[1f32; 8]).unwrap();
-            let part = all.view(2..6).unwrap();
-            let mut guard = part.write().unwrap();
-            double.launch_on(device, 4, (&mut guard, 4u32)).unwrap();
-            let (_, mut last) = guard.view_mut::<f32>().unwrap().split_at(3).unwrap();
-            double.launch_on(device, 1, (&mut last, 1u32)).unwrap();
-            drop(guard);
-            let expected = [1.0, 1.0, 2.0, 2.0, 2.0, 4.0, 1.0, 1.0];
-            assert_eq!(floats(&all), expected, "{kind}");
-            let read = part.read().unwrap();
-            assert_eq!(
-                read.view::<f32>().unwrap().to_vec().unwrap(),
-                expected[2..6]
-            );
         }
     });
 }

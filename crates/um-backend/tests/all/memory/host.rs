@@ -1,20 +1,17 @@
 //! Buffers of the CPU that a backend with pageable memory access makes: kernels use them in place.
 
 use um_backend::sim::{Fail, Gpu, Sim};
-use um_backend::{Buffer, BufferKind, CudaBackend, CudaBackendConfig, HostBuffer};
+use um_backend::{Buffer, BufferKind, CudaBackend, HostBuffer};
 
-use crate::support::kernel::Double;
+use crate::support::{Machine, kernel::Double};
 
 const LEN: usize = 1 << 20;
 
 fn on_each(test: impl Fn(&Sim, &CudaBackend, &Double)) {
     for gpu in [Gpu::Gh200, Gpu::Hmm, Gpu::Gb10] {
-        let sim = Sim::builder().gpu(gpu).build().unwrap();
-        let config = CudaBackendConfig::default().simulator(sim.clone());
-        let backend = CudaBackend::initialize_blocking(config).unwrap();
-        test(&sim, &backend, &Double::load(backend.device()));
-        let misuse = sim.misuse();
-        assert!(misuse.is_empty(), "{gpu:?}: {misuse:?}");
+        let machine = Machine::simulated(gpu, |builder| builder);
+        let backend = machine.backend();
+        test(machine.sim(), &backend, &Double::load(backend.device()));
     }
 }
 

@@ -85,22 +85,14 @@ fn a_buffer_that_says_more_than_it_has_is_refused() {
             }
             assert_eq!(lying.memory, [1.0; THERE], "nothing was written");
         }
-    });
-}
-
-#[test]
-fn a_buffer_that_says_less_than_it_has_is_as_long_as_it_says() {
-    on_each(|machine| {
+        // One that says less than it has is as long as it says.
         let (says, memory) = (1, vec![1.0; THERE]);
         let mut lying = Lying { says, memory };
-        for kind in BufferKind::ALL {
-            let mut honest = machine.backend().create::<f32>(kind, 1).unwrap();
-            honest.fill(4.0).unwrap();
-            lying.copy_from_buffer(&*honest).unwrap();
-            assert_eq!(lying.memory, [4.0, 1.0, 1.0]);
-            lying.memory[0] = 6.0;
-            honest.copy_from_buffer(&lying).unwrap();
-            assert_eq!(honest.to_vec().unwrap(), [6.0]);
-        }
+        let other = backend.create_from(BufferKind::Cuda, &[4.0f32]).unwrap();
+        lying.copy_from_buffer(&*other).unwrap();
+        assert_eq!(
+            (&lying.memory[..], lying.to_vec().unwrap()),
+            (&[4.0, 1.0, 1.0][..], vec![4.0])
+        );
     });
 }

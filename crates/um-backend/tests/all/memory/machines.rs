@@ -4,42 +4,35 @@ use std::io::Write;
 
 use um_backend::cuda_um::{Placement, RegisteredBuffer, UnifiedOptions, resource::Placed};
 use um_backend::sim::{Gpu, Sim};
-use um_backend::{BufferKind, CudaBackend, CudaBackendConfig, Location};
+use um_backend::{BufferKind, CudaBackend, Location};
 use um_backend::{Result, UnifiedBuffer};
 
-use crate::support::kernel::Double;
+use crate::support::{Machine, kernel::Double};
+
+use Gpu::{Gb10, Gh200, H200, Hmm, Maxwell, NoConcurrentAccess};
 
 const DOCS: &str = include_str!("../../../../../docs/choosing.md");
 
 /// The machines, in the order of the columns.
-const MACHINES: [Gpu; 6] = [
-    Gpu::Gh200,
-    Gpu::Hmm,
-    Gpu::Gb10,
-    Gpu::H200,
-    Gpu::NoConcurrentAccess,
-    Gpu::Maxwell,
-];
+const MACHINES: [Gpu; 6] = [Gh200, Hmm, Gb10, H200, NoConcurrentAccess, Maxwell];
 
 /// Elements of the buffers: more than one block of 2 MiB, and copies that are staged on other machines.
 const LEN: usize = 4 << 20;
 
 struct World {
-    sim: Sim,
-    backend: CudaBackend,
     double: Double,
+    backend: CudaBackend,
+    machine: Machine,
 }
 
 impl World {
     fn new(gpu: Gpu) -> Self {
-        let sim = Sim::builder().gpu(gpu).build().unwrap();
-        let config = CudaBackendConfig::default().simulator(sim.clone());
-        let backend = CudaBackend::initialize_blocking(config).unwrap();
-        let double = Double::load(backend.device());
+        let machine = Machine::simulated(gpu, |builder| builder);
+        let backend = machine.backend();
         Self {
-            sim,
+            double: Double::load(backend.device()),
             backend,
-            double,
+            machine,
         }
     }
 
@@ -48,14 +41,17 @@ impl World {
     }
 
     fn calls(&self, work: impl FnOnce() -> Result<()>, name: &str) -> Result<usize> {
-        self.sim.clear_trace();
+        self.sim().clear_trace();
         work()?;
-        Ok(self
-            .sim
-            .trace()
+        let calls = self.sim().trace();
+        Ok(calls
             .iter()
             .filter(|call| call.name.starts_with(name))
             .count())
+    }
+
+    fn sim(&self) -> &Sim {
+        self.machine.sim()
     }
 }
 
@@ -137,10 +133,10 @@ const ROWS: &[Row] = &[
             buffer.prefetch(Location::Host)?;
         }
         world.backend.synchronize()?;
-        world.sim.reset_counters();
+        world.sim().reset_counters();
         world.double.launch(world.backend.device(), &mut buffer)?;
         world.backend.synchronize()?;
-        Ok(match world.sim.counters().gpu_faults {
+        Ok(match world.sim().counters().gpu_faults {
             0 => "no page fault".to_owned(),
             _ => "page faults".to_owned(),
         })
@@ -153,7 +149,7 @@ const ROWS: &[Row] = &[
     ("`host` while another buffer's kernel runs", |world| {
         let (buffer, mut other) = (world.taken_vector()?, world.taken_vector()?);
         world.backend.synchronize()?;
-        let held = world.sim.pause();
+        let held = world.sim().pause();
         world.double.launch(world.backend.device(), &mut other)?;
         let found = match buffer.try_host() {
             Ok(_) => "at once".to_owned(),

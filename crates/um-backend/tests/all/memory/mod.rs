@@ -1,6 +1,5 @@
 //! The memory of unified buffers; prefetches of many buffers; memory that was exchanged, or that does not match its buffer.
 
-mod batch;
 mod host;
 mod lying;
 mod machines;

@@ -1,11 +1,11 @@
-//! The pools of a backend, and its default ones.
+//! The pools of a backend, its default ones, and prefetches of many buffers.
 
+use crate::support::opaque::OpaqueBuffer;
+use crate::support::{Machine, on_each, on_each_preset};
 use um_backend::{
-    BufferKind, CudaBackend,
-    cuda_um::{MemoryKind, Oversubscription, PoolOptions},
+    Buffer, BufferKind, CudaBackend, DType, Location, PrefetchBatch, cuda_um::MemoryKind,
+    cuda_um::Oversubscription, cuda_um::PoolOptions, sim::Gpu,
 };
-
-use crate::support::{on_each, on_each_preset};
 
 /// Live buffers of a kind of memory, and its reserved bytes.
 fn stats(backend: &CudaBackend, kind: MemoryKind) -> Option<(usize, usize)> {
@@ -20,8 +20,8 @@ fn a_backend_may_have_pools_of_its_own() {
         let options = PoolOptions::default();
         let config = machine.config().unified_pool(options);
         let config = config.device_pool(options).pinned_pool(options);
-        let first = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
-        for backend in [machine.keep(first.sibling(0).unwrap()), first] {
+        let first = machine.open(config);
+        for backend in [first.sibling(0).unwrap(), first] {
             for (kind, memory) in [
                 (BufferKind::Unified, MemoryKind::Managed),
                 (BufferKind::Cuda, MemoryKind::Device),
@@ -77,8 +77,39 @@ fn oversubscription_concerns_the_pool() {
             assert!(error.is_out_of_memory(), "{error:?}");
             let config = machine.config().unified_pool(PoolOptions::default());
             let config = config.oversubscription(Oversubscription::Allowed);
-            let backend = machine.keep(CudaBackend::initialize_blocking(config).unwrap());
+            let backend = machine.open(config);
             assert_eq!(make(&backend).unwrap().len(), 300 << 20);
         },
     );
+}
+
+/// Buffers of every kind, behind `dyn` and erased. Those that cannot migrate are skipped and reported.
+#[test]
+fn a_mixed_list_says_what_was_left_out() {
+    let machine = Machine::simulated(Gpu::H200, |builder| builder);
+    let backend = machine.backend();
+    let weights = backend.create::<f32>(BufferKind::Unified, 1000).unwrap();
+    let host = backend.create::<f64>(BufferKind::Host, 10).unwrap();
+    let on_device = backend.create::<i32>(BufferKind::Cuda, 10).unwrap();
+    let opaque = OpaqueBuffer::<f32>::new(10);
+    let other = backend
+        .create_erased(BufferKind::Host, DType::U32, 9)
+        .unwrap();
+    let mut batch = PrefetchBatch::new();
+    batch.add(&*weights).add(&*host).add(&*on_device);
+    batch.add(&opaque as &dyn Buffer<f32>).add::<f32>(&other);
+    let stream = backend.device().stream();
+    let prefetched = batch.prefetch_on(Location::Host, stream);
+    assert_eq!(prefetched.unwrap().calls, 1);
+    let expected = [
+        (1, "host memory"),
+        (2, "device memory"),
+        (3, "opaque memory"),
+        (4, "dtype f32 was requested, but the element type is u32"),
+    ];
+    assert_eq!(batch.skipped().len(), expected.len());
+    for ((index, error), (at, have)) in batch.skipped().iter().zip(expected) {
+        assert_eq!(*index, at);
+        assert!(error.to_string().contains(have), "{index}: {error}");
+    }
 }

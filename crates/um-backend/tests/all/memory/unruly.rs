@@ -158,7 +158,7 @@ const TRIES: [Try; 18] = [
 #[test]
 fn a_buffer_that_answers_as_it_likes_harms_no_other() {
     on_each(|machine| {
-        let backend = machine.keep(machine.backend());
+        let backend = machine.backend();
         let stream = backend.device().stream();
         for seed in 1..60u64 {
             let panics = if seed % 2 == 0 { 23 } else { u64::MAX };

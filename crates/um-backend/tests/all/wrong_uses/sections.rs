@@ -8,9 +8,9 @@ use um_backend::cuda_um::{
 };
 use um_backend::sim::Gpu;
 use um_backend::{
-    Advice, Buffer, BufferKind, CapturedStep, CudaBackend, CudaBackendConfig, CudaBuffer,
-    CudaError, DType, HostBuffer, Location, MemoryAdvice, PinnedBuffer, Result, RuntimeChoice,
-    Sharded, SharedBuffer, Split, UnifiedBuffer, kernels,
+    Advice, Buffer, BufferKind, CapturedStep, CudaBackend, CudaBackendConfig, CudaBuffer, DType,
+    HostBuffer, Location, MemoryAdvice, PinnedBuffer, Result, RuntimeChoice, Sharded, SharedBuffer,
+    Split, UnifiedBuffer, kernels,
 };
 
 use crate::support::kernel::Double;
@@ -295,7 +295,7 @@ fn types() {
         "a launcher for `f32` with an erased buffer of `i32`" => |w| {
             let scale = kernels::Scale::load(w.backend.device())?;
             let input = w.backend.create_erased(BufferKind::Cuda, DType::I32, 10)?;
-            scale.launch(w.backend.device().stream(), &input, &mut w.on_device(), 2.0).map_err(CudaError::from)
+            scale.launch(w.backend.device().stream(), &input, &mut w.on_device(), 2.0)
         };
         "`cast::<f64>()` of a view of 3 `f32`" => |w| w.on_device().memory().device_view()?.slice(0..3)?.cast::<f64>().map(drop);
         "`cast::<f32>()` of a view of bytes that begins at byte 1" => |w| {

@@ -11,7 +11,8 @@ use crate::resource::pool::heap::Heap;
 use crate::resource::pool::heap_properties::Step;
 use crate::resource::separate::ManagedMemory;
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,19 +30,14 @@ struct Slab {
     most: Notes,
 }
 
-/// A block that was split, by its address: its size and the run that it is of.
+/// A block that was split, or a dedicated slab, by its address.
 struct Block {
     bytes: usize,
-    run: usize,
+    is_whole: bool,
     /// True if no buffer has it.
     is_free: bool,
     /// `None` for a dedicated slab that the heap has.
     raw: Option<Box<block::Block>>,
-}
-
-struct Run {
-    range: Range<usize>,
-    blocks: Vec<usize>,
 }
 
 pub(super) struct World<'a> {
@@ -51,7 +47,8 @@ pub(super) struct World<'a> {
     classes: Classes,
     slabs: BTreeMap<usize, Slab>,
     blocks: BTreeMap<usize, Block>,
-    runs: HashMap<usize, Run>,
+    /// The bytes of each run of blocks, by its address.
+    runs: BTreeMap<usize, usize>,
     /// Numbers of work that no thread waits for.
     number: u64,
 }
@@ -65,7 +62,7 @@ impl<'a> World<'a> {
             classes: Classes::new(2 * CHUNK),
             slabs: BTreeMap::new(),
             blocks: BTreeMap::new(),
-            runs: HashMap::new(),
+            runs: BTreeMap::new(),
             number: 0,
         }
     }
@@ -108,25 +105,15 @@ impl<'a> World<'a> {
 
     /// Parts of slabs that are not split, as long as they can be.
     fn gaps(&self) -> Vec<Range<usize>> {
-        let mut gaps = Vec::new();
-        for (&at, slab) in self.slabs.iter().filter(|(_, slab)| !slab.is_whole) {
+        let slabs = self.slabs.iter().filter(|(_, slab)| !slab.is_whole);
+        let gaps = slabs.flat_map(|(&at, slab)| {
             let end = at + slab.bytes;
-            let mut runs: Vec<_> = self
-                .runs
-                .values()
-                .map(|run| run.range.clone())
-                .filter(|run| (at..end).contains(&run.start))
-                .collect();
-            runs.sort_by_key(|run| run.start);
-            let mut from = at;
-            for run in runs {
-                gaps.push(from..run.start);
-                from = run.end;
-            }
-            gaps.push(from..end);
-        }
-        gaps.retain(|gap| !gap.is_empty());
-        gaps
+            let runs = self.runs.range(at..end);
+            let starts = once(at).chain(runs.clone().map(|(start, bytes)| start + bytes));
+            let ends = runs.map(|(start, _)| *start).chain(once(end));
+            starts.zip(ends).map(|(start, end)| start..end)
+        });
+        gaps.filter(|gap| !gap.is_empty()).collect()
     }
 
     fn noted(&self, left: &InFlight) -> Notes {
@@ -181,26 +168,26 @@ impl<'a> World<'a> {
 
     pub(super) fn run(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match *step {
-            Step::AddSlab { chunks } => {
+            Step::AddSlab(chunks) => {
                 let raw = self.slab(chunks, false);
                 self.heap.add(raw);
             }
-            Step::AddWhole { chunks } => {
+            Step::AddWhole(chunks) => {
                 let raw = self.slab(chunks, true);
                 let raw = self.heap.add_dedicated(raw);
                 let at = raw.at();
                 let block = Block {
                     bytes: chunks * CHUNK,
-                    run: 0,
+                    is_whole: true,
                     is_free: false,
                     raw: Some(raw),
                 };
                 self.blocks.insert(at, block);
             }
-            Step::TakeWhole { chunks } => {
+            Step::TakeWhole(chunks) => {
                 let wanted = chunks * CHUNK;
                 let fits = |block: &Block| {
-                    block.run == 0
+                    block.is_whole
                         && block.is_free
                         && (wanted..=wanted + wanted / 4).contains(&block.bytes)
                 };
@@ -215,20 +202,20 @@ impl<'a> World<'a> {
                     (known.is_free, known.raw) = (false, Some(block));
                 }
             }
-            Step::Carve { class } => self.split(class)?,
-            Step::Take { block } => {
-                let free = self.blocks_that(|block| block.run > 0 && block.is_free);
+            Step::Carve(class) => self.split(class)?,
+            Step::Take(block) => {
+                let free = self.blocks_that(|block| !block.is_whole && block.is_free);
                 if let Some(at) = free.get(block % free.len().max(1)) {
                     self.blocks.get_mut(at).unwrap().is_free = false;
                 }
             }
-            Step::Give { block, stream } => {
+            Step::Give(block, stream) => {
                 let taken = self.blocks_that(|block| !block.is_free);
                 if let Some(&at) = taken.get(block % taken.len().max(1)) {
                     self.give(at, stream);
                 }
             }
-            Step::Uncarve { keep_every } => self.coalesce(keep_every)?,
+            Step::Uncarve(keep_every) => self.coalesce(keep_every)?,
             Step::Trim => self.trim()?,
         }
         self.check()
@@ -258,9 +245,6 @@ impl<'a> World<'a> {
             self.gaps().iter().any(inside),
             "in memory that is not split"
         );
-        self.number += 1;
-        let number = self.number as usize;
-        let mut blocks = Vec::new();
         for index in 0..run.count {
             let block = split.part(index * size, size, Some(run.class as u16));
             let at = block.at();
@@ -268,22 +252,21 @@ impl<'a> World<'a> {
             prop_assert_eq!(of_block.start, start + index * size);
             prop_assert!(of_block.end <= range.end);
             self.check_notes(&of_block, self.noted(&block.in_flight))?;
-            blocks.push(at);
             let block = Block {
                 bytes: size,
-                run: number,
+                is_whole: false,
                 // The first one is for a buffer.
                 is_free: index > 0,
                 raw: Some(block),
             };
             self.blocks.insert(of_block.start, block);
         }
-        self.runs.insert(number, Run { range, blocks });
+        self.runs.insert(start, run.bytes);
         Ok(())
     }
 
     fn give(&mut self, at: usize, stream: usize) {
-        let (bytes, is_whole) = (self.blocks[&at].bytes, self.blocks[&at].run == 0);
+        let (bytes, is_whole) = (self.blocks[&at].bytes, self.blocks[&at].is_whole);
         self.note_use(&(at..at + bytes), stream);
         let known = self.blocks.get_mut(&at).unwrap();
         known.is_free = true;
@@ -298,12 +281,9 @@ impl<'a> World<'a> {
 
     fn coalesce(&mut self, keep_every: usize) -> Result<(), TestCaseError> {
         let mut given = Vec::new();
-        for (index, block) in self
-            .blocks
-            .values_mut()
-            .filter(|block| block.run > 0 && block.is_free)
-            .enumerate()
-        {
+        let blocks = self.blocks.values_mut();
+        let free = blocks.filter(|block| !block.is_whole && block.is_free);
+        for (index, block) in free.enumerate() {
             if index % keep_every != keep_every - 1 {
                 given.extend(block.raw.take());
             }
@@ -311,33 +291,20 @@ impl<'a> World<'a> {
         // In no order.
         let half = given.len() / 2;
         given.rotate_left(half);
-        let mut here: Vec<usize> = given.iter().map(|free| free.at()).collect();
-        here.sort_unstable();
+        let mut here: BTreeSet<usize> = given.iter().map(|free| free.at()).collect();
         let rest = self.heap.coalesce(given);
-        let is_whole = |run: &Run| {
-            run.blocks
-                .iter()
-                .all(|block| here.binary_search(block).is_ok())
-        };
-        let joined: Vec<usize> = self
-            .runs
-            .iter()
-            .filter(|(_, run)| is_whole(run))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in joined {
-            for block in self.runs.remove(&number).unwrap().blocks {
-                self.blocks.remove(&block);
-                here.remove(here.binary_search(&block).unwrap());
+        self.runs.retain(|&start, &mut bytes| {
+            let of_run = self.blocks.range(start..start + bytes);
+            let of_run: Vec<usize> = of_run.map(|(at, _)| *at).collect();
+            let is_joined = of_run.iter().all(|block| here.contains(block));
+            for block in of_run.iter().filter(|_| is_joined) {
+                self.blocks.remove(block);
+                here.remove(block);
             }
-        }
-        let mut back: Vec<usize> = rest.iter().map(|free| free.at()).collect();
-        back.sort_unstable();
-        prop_assert_eq!(
-            back,
-            here,
-            "blocks of runs that are not all there come back"
-        );
+            !is_joined
+        });
+        let back: BTreeSet<usize> = rest.iter().map(|free| free.at()).collect();
+        prop_assert_eq!(back, here, "blocks of runs that are not all there");
         for block in rest {
             let at = block.at();
             let bytes = self.blocks[&at].bytes;
@@ -349,19 +316,14 @@ impl<'a> World<'a> {
 
     fn trim(&mut self) -> Result<(), TestCaseError> {
         let empty = self.heap.take_empty();
-        let mut freed: Vec<usize> = empty.iter().map(|raw| raw.at()).collect();
-        freed.sort_unstable();
+        let freed: BTreeSet<usize> = empty.iter().map(|raw| raw.at()).collect();
         let is_unused = |at: usize, slab: &Slab| match slab.is_whole {
             true => self.blocks[&at].is_free,
             false => self.gaps().contains(&(at..at + slab.bytes)),
         };
-        let expected: Vec<usize> = self
-            .slabs
-            .iter()
-            .filter(|(at, slab)| is_unused(**at, slab))
-            .map(|(at, _)| *at)
-            .collect();
-        prop_assert_eq!(&freed, &expected, "the unused slabs, and no others");
+        let unused = self.slabs.iter().filter(|(at, slab)| is_unused(**at, slab));
+        let unused: BTreeSet<usize> = unused.map(|(at, _)| *at).collect();
+        prop_assert_eq!(freed, unused, "the unused slabs, and no others");
         for mut raw in empty {
             let range = raw.addresses();
             self.check_notes(&range, self.noted(&raw.in_flight))?;
@@ -381,9 +343,8 @@ impl<'a> World<'a> {
             (self.slabs.len(), bytes)
         );
         let whole = |is_free: bool| {
-            self.blocks
-                .values()
-                .filter(move |block| block.run == 0 && block.is_free == is_free)
+            let blocks = self.blocks.values();
+            blocks.filter(move |block| block.is_whole && block.is_free == is_free)
         };
         let live: usize = whole(false).map(|block| block.bytes).sum();
         prop_assert_eq!(self.heap.live_dedicated(), (whole(false).count(), live));

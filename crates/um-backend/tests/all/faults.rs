@@ -1,17 +1,113 @@
-//! Typical work of a tensor framework, through `dyn Buffer` if possible.
+//! Every CUDA call behind the buffers of this crate fails once, in every way. Each failure is a typed error that names the call, nothing
+//! leaks, and all other buffers still work. The failures, the rules for leaks and the runner are those of `cuda-um`.
 
 use crate::support::opaque::OpaqueBuffer;
-use crate::world::{LEN, MACHINES, World};
-use cuda_um_testkit::faults::check::Scenario;
+use cuda_um::Runtime;
+use cuda_um_testkit::faults::check::{self, Combination, Scenario, run_all, sample, usual};
+use cuda_um_testkit::faults::failure::{self, Failure};
+use cuda_um_testkit::faults::rules::Rules;
+use cuda_um_testkit::without_pools;
+use um_backend::sim::{Gpu, Sim};
 use um_backend::{
-    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, Location, SharedBuffer,
+    Buffer, BufferKind, CudaBackend, CudaBackendConfig, CudaError, DType, Location, RuntimeChoice,
+    SharedBuffer,
 };
 
 type Result<T = ()> = std::result::Result<T, CudaError>;
 
+/// The GPU, and the number of devices.
+type Machine = (Gpu, usize);
+const MACHINES: [Machine; 4] = [
+    (Gpu::H200, 1),
+    (Gpu::H200, 2),
+    (Gpu::NoConcurrentAccess, 1),
+    (Gpu::Maxwell, 1),
+];
+
+/// Elements of a buffer.
+const LEN: usize = 3000;
+
+struct World {
+    sim: Sim,
+    backend: CudaBackend,
+    /// The last device, which can be the same one.
+    far: CudaBackend,
+    /// One buffer of each kind.
+    witnesses: Vec<Box<dyn Buffer<f32>>>,
+}
+
+fn numbers() -> Vec<f32> {
+    (0..LEN).map(|i| i as f32).collect()
+}
+
+impl check::World for World {
+    type Machine = Machine;
+    type Error = CudaError;
+
+    fn new((gpu, devices): Machine) -> Self {
+        let sim = Sim::builder().gpu(gpu).devices(devices).build().unwrap();
+        let config = CudaBackendConfig::default().simulator(sim.clone());
+        let backend = CudaBackend::initialize_blocking(config).unwrap();
+        // Each buffer makes its calls.
+        for device in backend.device().runtime().devices().unwrap() {
+            without_pools(&device);
+        }
+        let given = RuntimeChoice::Given(backend.device().runtime().clone());
+        let config = CudaBackendConfig::default().runtime(given);
+        let far = config.device(devices - 1);
+        let witnesses = BufferKind::ALL.map(|kind| {
+            let mut witness = backend.create::<f32>(kind, LEN).unwrap();
+            witness.copy_from_host(&numbers()).unwrap();
+            witness
+        });
+        backend.synchronize().unwrap();
+        let world = Self {
+            far: CudaBackend::initialize_blocking(far).unwrap(),
+            witnesses: witnesses.into(),
+            backend,
+            sim,
+        };
+        world.sim.clear_trace();
+        world
+    }
+
+    fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    fn cause(error: &CudaError) -> Option<&CudaError> {
+        Some(error)
+    }
+
+    fn is_told(error: &CudaError, failure: &Failure) -> bool {
+        error.to_string().lines().count() == 1 && failure.is_told_by(error)
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.backend.device().runtime().clone()
+    }
+
+    fn still_works(&mut self) -> Result {
+        let backend = &self.backend;
+        for witness in &mut self.witnesses {
+            assert_eq!(witness.to_vec()?, numbers(), "a witness has changed");
+            let mut copy = witness.clone_empty(LEN)?;
+            copy.copy_from_buffer(&**witness)?;
+            witness.fill(2.0)?;
+            assert_eq!(witness.to_vec()?, [2.0; LEN]);
+            witness.copy_from_buffer(&*copy)?;
+        }
+        for kind in BufferKind::ALL {
+            assert_eq!(backend.create::<f32>(kind, 10)?.to_vec()?, [0.0; 10]);
+        }
+        backend.synchronize()?;
+        self.far.synchronize()
+    }
+}
+
 macro_rules! scenarios {
     ($($name:ident)*) => {
-        pub const SCENARIOS: &[Scenario<World>] = &[$(Scenario {
+        const SCENARIOS: &[Scenario<World>] = &[$(Scenario {
             name: stringify!($name),
             machines: &MACHINES,
             run: $name,
@@ -25,6 +121,27 @@ scenarios! {
     from_open_to_end
     parts_files_and_streams
     erased_and_shared
+}
+
+#[test]
+fn every_call_behind_a_buffer_fails_once() {
+    let places = SCENARIOS
+        .iter()
+        .flat_map(|of| MACHINES.map(|machine| (of, machine)));
+    let all: Vec<_> = places
+        .flat_map(|(scenario, machine)| {
+            // The first call of each name, and the last one.
+            let failures = failure::each_once(&usual(scenario, machine), 1).into_iter();
+            failures.map(move |failure| Combination {
+                scenario,
+                machine,
+                failures: vec![failure],
+            })
+        })
+        .collect();
+    let struck = run_all(&all, &Rules::default());
+    let struck = struck.get(&1).copied().unwrap_or(0);
+    assert!(struck * sample() >= 1000, "{struck} failures struck");
 }
 
 fn make(backend: &CudaBackend, kind: BufferKind, value: f32) -> Result<Box<dyn Buffer<f32>>> {

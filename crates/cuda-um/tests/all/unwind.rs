@@ -1,8 +1,8 @@
 //! Drops by a panic, on other threads and in every order: nothing is freed while in use, and nothing is leaked.
 
 use cuda_um::{
-    DeviceBuffer, HostMut, MemoryKind, PinnedBuffer, Pool, PoolOptions, RegisteredBuffer, Result,
-    UnifiedBuffer, buffer::HostOwnedMut,
+    DeviceBuffer, HostMut, MemoryKind, Pool, PoolOptions, RegisteredBuffer, Result, UnifiedBuffer,
+    buffer::HostOwnedMut,
 };
 use cuda_um_sim::Gpu;
 use cuda_um_testkit::{Add, simulated};
@@ -116,28 +116,6 @@ fn a_panic_in_a_scope_of_registered_memory_waits_and_unregisters() {
     runtime.reclaim().unwrap();
 }
 
-#[test]
-fn a_drop_on_another_thread_while_work_is_in_flight() {
-    let (sim, device, stream) = simulated(Gpu::H200);
-    let runtime = device.runtime().clone();
-    let add = Add::load(&device);
-    let pool = Pool::new(&device, MemoryKind::Pinned, PoolOptions::default()).unwrap();
-    let mut buffers = (
-        UnifiedBuffer::<u32>::zeroed(&device, 1000).unwrap(),
-        DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap(),
-        PinnedBuffer::<u32>::zeroed_in(&pool, 1000).unwrap(),
-    );
-    let paused = sim.pause();
-    add.run(&stream, &mut buffers.0, 1000, 1);
-    add.run(&stream, &mut buffers.1, 1000, 1);
-    add.run(&stream, &mut buffers.2, 1000, 1);
-    // This returns while the work is paused: no drop waits.
-    std::thread::spawn(move || drop(buffers)).join().unwrap();
-    drop(paused);
-    drop((add, pool, stream, device));
-    runtime.reclaim().unwrap();
-}
-
 /// Every order of `0..count`.
 fn orders(count: usize) -> Vec<Vec<usize>> {
     if count == 0 {
@@ -155,40 +133,36 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
+/// The last one waits for the work, and nothing is left.
 #[test]
 fn handles_go_in_every_order() {
     let all = orders(6);
     assert_eq!(all.len(), 720);
     for order in all {
         let (sim, device, stream) = simulated(Gpu::H200);
-        let runtime = device.runtime().clone();
-        let (unified, on_device) = (
-            Pool::new(&device, MemoryKind::Managed, PoolOptions::default()).unwrap(),
-            Pool::new(&device, MemoryKind::Device, PoolOptions::default()).unwrap(),
-        );
+        let pools = [MemoryKind::Managed, MemoryKind::Device]
+            .map(|kind| Pool::new(&device, kind, PoolOptions::default()).unwrap());
         let mut own = DeviceBuffer::<u32>::zeroed(&device, 1000).unwrap();
         let mut pooled = (
-            UnifiedBuffer::<u32>::zeroed_in(&unified, 1000).unwrap(),
-            DeviceBuffer::<u32>::zeroed_in(&on_device, 1000).unwrap(),
+            UnifiedBuffer::<u32>::zeroed_in(&pools[0], 1000).unwrap(),
+            DeviceBuffer::<u32>::zeroed_in(&pools[1], 1000).unwrap(),
         );
+        device.synchronize().unwrap();
+        let _held = sim.hold(0);
         own.fill_on(1, &stream).unwrap();
         pooled.0.fill_on(1, &stream).unwrap();
         pooled.1.fill_on(1, &stream).unwrap();
         let mut handles: [Option<Box<dyn Any>>; 6] = [
-            Some(Box::new(runtime.clone())),
+            Some(Box::new(device.runtime().clone())),
             Some(Box::new(device)),
             Some(Box::new(stream)),
-            Some(Box::new((unified, on_device))),
+            Some(Box::new(pools)),
             Some(Box::new(pooled)),
             Some(Box::new(own)),
         ];
         for at in &order {
             drop(handles[*at].take());
         }
-        // Memory of a driver pool is freed when its stream reaches the free, and the pool itself after that.
-        runtime.device(0).unwrap().synchronize().unwrap();
-        runtime.reclaim().unwrap();
-        drop(runtime);
         assert_eq!(sim.leaks(), [], "{order:?}");
     }
 }
