@@ -2,6 +2,7 @@
 
 mod waiting;
 
+use cuda_um::buffer::TransferOptions;
 use cuda_um::{
     DeviceBuffer, Error, NonConcurrentAccess, PinnedBuffer, Placement, UnifiedBuffer,
     UnifiedOptions, constant,
@@ -108,6 +109,8 @@ fn beside_guards_the_host_allocates_fills_and_copies() {
 fn cuda_gets_no_managed_memory_of_guards() {
     // While CUDA copies managed memory, the host may not access it, and another guard of it may live.
     let (sim, device, _) = simulated(Gpu::NoConcurrentAccess);
+    // A ring that the first copy allocates itself.
+    device.set_transfer_options(TransferOptions::default().threads(2).ring_bytes(512 << 10));
     let buffer = UnifiedBuffer::from_slice(&device, &[1u8; 4 << 20]).unwrap();
     let mut on_device = DeviceBuffer::<u8>::zeroed(&device, 4 << 20).unwrap();
     let guard = buffer.host().unwrap();
