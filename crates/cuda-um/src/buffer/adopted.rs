@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::fork;
 use crate::resource::existing::Existing;
 use crate::resource::kind::MemoryKind;
-use crate::resource::placement::{Chosen, Placement, Why};
+use crate::resource::placement::{Chosen, Data, Placement, Why};
 use std::any::Any;
 use std::ptr::NonNull;
 
@@ -36,7 +36,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
     pub fn from_vec(device: &Device, mut elements: Vec<T>) -> Result<Self> {
         let (at, options) = (NonNull::from(&mut elements[..]), UnifiedOptions::default());
         // SAFETY: the vector's heap memory does not move while the buffer owns the vector.
-        unsafe { Self::of_data(device, at, Box::new(elements), options, "vector") }
+        unsafe { Self::of_data(device, at, Box::new(elements), options, Data::Vector) }
     }
 
     /// A buffer of data of the caller: the data themselves, on a device that accesses them, or a copy.
@@ -50,18 +50,18 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         elements: NonNull<[T]>,
         held: Box<dyn Any + Send + Sync>,
         options: UnifiedOptions,
-        origin: &'static str,
+        data: Data,
     ) -> Result<Self> {
         let can_adopt = device.capabilities().pageable_memory_access;
         if options.placement == Placement::System {
-            let what = format!("a {origin} as a buffer, without a copy");
+            let what = format!("a {data} as a buffer, without a copy");
             device.state().check_pageable_access(&what)?;
         }
         if !can_adopt || matches!(options.placement, Placement::Managed | Placement::Mapped) {
             // SAFETY: guaranteed by the caller.
             let mut copy = Self::from_slice_with(device, unsafe { elements.as_ref() }, options)?;
             if let Some(chosen) = copy.raw.chosen.as_mut().filter(|_| !can_adopt) {
-                chosen.why = Why::Copied(origin);
+                chosen.why = Why::Copied(data);
             }
             return Ok(copy);
         }
@@ -74,7 +74,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         buffer.raw.chosen = Some(Chosen {
             pattern: options.pattern,
             kind: MemoryKind::System,
-            why: Why::Adopted(origin),
+            why: Why::Adopted(data),
         });
         buffer.advise_as_chosen()?;
         Ok(buffer)

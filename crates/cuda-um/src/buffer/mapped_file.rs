@@ -5,6 +5,7 @@ use crate::DeviceCopy;
 use crate::buffer::unified::{UnifiedBuffer, UnifiedOptions};
 use crate::context::device::Device;
 use crate::error::{Error, Result};
+use crate::resource::placement::Data;
 use crate::{element, range};
 use memmap2::MmapOptions;
 use std::fs::File;
@@ -67,7 +68,7 @@ impl<T: DeviceCopy> UnifiedBuffer<T> {
         let elements: &[T] = mapping.as_deref().map_or(&[], bytemuck::cast_slice);
         let (at, held) = (NonNull::from(elements), Box::new(mapping));
         // SAFETY: the mapping does not move while the buffer owns it. It is never written.
-        let buffer = unsafe { Self::of_data(device, at, held, options, "file") }?;
+        let buffer = unsafe { Self::of_data(device, at, held, options, Data::File) }?;
         Ok(buffer.read_only())
     }
 }

@@ -101,9 +101,25 @@ pub(crate) enum Why {
     /// The rule of [`Placement::Auto`].
     Auto,
     /// Data of the caller: a vector or a file.
-    Adopted(&'static str),
+    Adopted(Data),
     /// A copy of such data, which the device cannot access.
-    Copied(&'static str),
+    Copied(Data),
+}
+
+/// Data of the caller. A byte, because each buffer has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Data {
+    Vector,
+    File,
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Vector => "vector",
+            Self::File => "file",
+        })
+    }
 }
 
 impl AccessPattern {
