@@ -248,10 +248,12 @@ fn the_default_stream_of_a_thread_waits_for_former_work_and_its_frees_for_the_de
     }
 }
 
-/// Threads that free each other's memory on streams of their own.
+/// Threads that free each other's memory on streams of their own. `CUDA_UM_STRESS_ALLOCATIONS` is how much each thread allocates.
 #[test]
 fn memory_is_freed_by_other_threads_on_other_streams_and_none_is_left() {
     let (_sim, device, _) = device();
+    let count = std::env::var("CUDA_UM_STRESS_ALLOCATIONS");
+    let count = count.map_or(500, |count| count.parse().unwrap());
     for kind in KINDS {
         let allocator = allocator(&device, kind, PoolOptions::default());
         std::thread::scope(|scope| {
@@ -265,7 +267,7 @@ fn memory_is_freed_by_other_threads_on_other_streams_and_none_is_left() {
                         let address = std::ptr::with_exposed_provenance_mut(address);
                         free(allocator, address, stream);
                     };
-                    for bytes in (0..500).map(|index| 1 << (8 + (index + number) % 14)) {
+                    for bytes in (0..count).map(|index| 1 << (8 + (index + number) % 14)) {
                         let address = allocate(allocator, bytes, &stream).expose_provenance();
                         next.send((address, stream.clone())).unwrap();
                         for (address, theirs) in receiver.try_iter() {
