@@ -6,7 +6,7 @@
 
 use super::float::{self, Float};
 use super::int::extend;
-use super::soft::{self, Format, Number};
+use super::soft::Number;
 use super::{Mode, Round, Type};
 
 /// A form of `mma.sync.aligned.mMn8kK.row.col`.
@@ -37,24 +37,86 @@ fn place(rows: usize, width: usize, row: usize, index: usize) -> (usize, usize, 
     )
 }
 
+/// A row of `a` or a column of `b`, unpacked once for all products.
+#[derive(Clone, Copy)]
+struct Line {
+    significands: [i64; 64],
+    /// Of the last places; zeros have the least.
+    exponents: [i32; 64],
+    /// Signed 0, 1, infinity or NaN.
+    classes: [f32; 64],
+    is_finite: bool,
+}
+
+impl Line {
+    fn of(of: Type, elements: impl Iterator<Item = u64>) -> Self {
+        let mut line = Self {
+            significands: [0; 64],
+            exponents: [ZERO; 64],
+            classes: [0.0; 64],
+            is_finite: true,
+        };
+        for (index, bits) in elements.enumerate() {
+            if !of.integer() {
+                let class = class(of, bits);
+                line.classes[index] = class;
+                line.is_finite &= class.is_finite();
+                (line.significands[index], line.exponents[index]) = unpack(of, bits);
+            } else {
+                line.significands[index] = extend(bits, of.bits(), of.signed()) as i64;
+            }
+        }
+        line
+    }
+}
+
+/// The exponent of a zero, below that of every product.
+const ZERO: i32 = i32::MIN / 4;
+
+/// The bits of an element; tf32 is in the upper bits of an f32.
+fn read(of: Type, bits: u64) -> u64 {
+    let drop = if of == Type::Tf32 { 13 } else { 0 };
+    (bits >> drop) & (of.format().sign() | of.format().nan())
+}
+
+fn class(of: Type, bits: u64) -> f32 {
+    let (format, bits) = (of.format(), read(of, bits));
+    let magnitude = match bits & format.nan() {
+        _ if format.is_nan(bits) => f32::NAN,
+        magnitude if magnitude == format.infinity() => f32::INFINITY,
+        0 => 0.0,
+        _ => 1.0,
+    };
+    if bits & format.sign() != 0 {
+        -magnitude
+    } else {
+        magnitude
+    }
+}
+
+/// A significand with its sign, and the exponent of its last place.
+fn unpack(of: Type, bits: u64) -> (i64, i32) {
+    let number = Number::unpack(of.format(), read(of, bits));
+    match number.significand as i64 {
+        0 => (0, ZERO),
+        significand if number.negative => (-significand, number.exponent),
+        significand => (significand, number.exponent),
+    }
+}
+
 /// `mma.sync`: the registers of `a`, `b` and `c` for each lane, in the order of the instruction; returns those of `d`.
 pub fn mma(form: Mma, a: &[[u32; 32]], b: &[[u32; 32]], c: &[[u32; 32]]) -> [[u32; 32]; 4] {
     let mut d = [[0; 32]; 4];
-    let element = |registers: &[[u32; 32]], of: Type, rows, row, index| {
-        let (register, lane, bit) = place(rows, of.bits() as usize, row, index);
-        u64::from(registers[register][lane] >> bit)
+    let line = |registers: &[[u32; 32]], of: Type, rows, row| {
+        let elements = (0..form.k).map(|index| {
+            let (register, lane, bit) = place(rows, of.bits() as usize, row, index);
+            u64::from(registers[register][lane] >> bit)
+        });
+        Line::of(of, elements)
     };
-    let mut columns = [[0_u64; 64]; 8];
-    for (n, column) in columns.iter_mut().enumerate() {
-        for (k, value) in column.iter_mut().enumerate().take(form.k) {
-            *value = element(b, form.b, 8, n, k);
-        }
-    }
+    let columns: [Line; 8] = std::array::from_fn(|n| line(b, form.b, 8, n));
     for row in 0..form.m {
-        let mut values = [0_u64; 64];
-        for (k, value) in values.iter_mut().enumerate().take(form.k) {
-            *value = element(a, form.a, form.m, row, k);
-        }
+        let values = line(a, form.a, form.m, row);
         for (n, column) in columns.iter().enumerate() {
             // The accumulator's rows lie like those of a matrix with 8 columns, the halves of the rows one after the other.
             let (_, lane, _) = place(8, 16, row % 8, n);
@@ -64,8 +126,8 @@ pub fn mma(form: Mma, a: &[[u32; 32]], b: &[[u32; 32]], c: &[[u32; 32]]) -> [[u3
             };
             let start = c[register][lane] >> bit;
             let sum = match form.d {
-                Type::S32 => integers(form, &values[..form.k], &column[..form.k], start),
-                _ => floats(form, &values[..form.k], &column[..form.k], start),
+                Type::S32 => integers(form, &values, column, start),
+                _ => floats(form, &values, column, start),
             };
             d[register][lane] |= sum << bit;
         }
@@ -73,16 +135,9 @@ pub fn mma(form: Mma, a: &[[u32; 32]], b: &[[u32; 32]], c: &[[u32; 32]]) -> [[u3
     d
 }
 
-fn integers(form: Mma, a: &[u64], b: &[u64], c: u32) -> u32 {
-    let sum: i64 = a
-        .iter()
-        .zip(b)
-        .map(|(a, b)| {
-            (extend(*a, form.a.bits(), form.a.signed())
-                * extend(*b, form.b.bits(), form.b.signed())) as i64
-        })
-        .sum();
-    let sum = sum + i64::from(c as i32);
+fn integers(form: Mma, a: &Line, b: &Line, c: u32) -> u32 {
+    let products = a.significands.iter().zip(&b.significands);
+    let sum = products.map(|(a, b)| a * b).sum::<i64>() + i64::from(c as i32);
     (if form.sat {
         sum.clamp(i32::MIN.into(), i32::MAX.into())
     } else {
@@ -90,96 +145,59 @@ fn integers(form: Mma, a: &[u64], b: &[u64], c: u32) -> u32 {
     }) as u32
 }
 
-fn floats(form: Mma, a: &[u64], b: &[u64], c: u32) -> u32 {
-    let (a_format, b_format, d_format) = (form.a.format(), form.b.format(), form.d.format());
-    // In the upper bits of an f32.
-    let drop = |of: Type| if of == Type::Tf32 { 13 } else { 0 };
-    let (a_drop, b_drop) = (drop(form.a), drop(form.b));
-    let read =
-        |format: Format, drop: u32, bits: u64| (bits >> drop) & (format.sign() | format.nan());
-    // Every term as a significand of at most 24 bits, and the exponent of its last bit; special ones are summed apart.
-    let mut terms = [(0_i64, i32::MIN / 2, 0); 65];
-    let mut special = None;
-    for (term, (a, b)) in terms.iter_mut().zip(a.iter().zip(b)) {
-        let (a, b) = (read(a_format, a_drop, *a), read(b_format, b_drop, *b));
-        if let Some(value) = infinite(a_format, a, b_format, b) {
-            special = Some(special.unwrap_or(0.0) + value);
-            continue;
-        }
-        let product = Number::unpack(a_format, a).mul(Number::unpack(b_format, b));
-        *term = align(product, (a_format.fraction + b_format.fraction) as i32);
-    }
-    let c = read(d_format, 0, c.into());
-    if let Some(value) = infinite(d_format, c, soft::F32, 1.0_f32.to_bits().into()) {
-        special = Some(special.unwrap_or(0.0) + value);
-    } else {
-        terms[64] = align(Number::unpack(d_format, c), d_format.fraction as i32);
-    }
-    if let Some(value) = special {
-        return match () {
-            () if value.is_nan() => d_format.nan() as u32,
-            () => ((if value < 0.0 { d_format.sign() } else { 0 }) | d_format.infinity()) as u32,
+fn floats(form: Mma, a: &Line, b: &Line, c: u32) -> u32 {
+    let (format, start) = (form.d.format(), class(form.d, c.into()));
+    if !(a.is_finite && b.is_finite && start.is_finite()) {
+        let products = a.classes.iter().zip(&b.classes).map(|(a, b)| a * b);
+        let special: Vec<f32> = products
+            .chain([start])
+            .filter(|term| !term.is_finite())
+            .collect();
+        // A special element times zero is NaN, so there is one.
+        return match special.iter().sum::<f32>() {
+            sum if sum.is_nan() => format.nan() as u32,
+            sum => ((if sum < 0.0 { format.sign() } else { 0 }) | format.infinity()) as u32,
         };
     }
-    let largest = terms.iter().map(|term| term.1).max().unwrap_or(0);
-    let last = largest - 25;
-    let sum: i64 = terms
-        .iter()
-        .map(|(significand, _, exponent)| cut(*significand, exponent - last))
-        .sum();
+    // The exponents of the leading places, of which a product may have another one.
+    let (start, start_exponent) = unpack(form.d, c.into());
+    let fraction = (form.a.format().fraction + form.b.format().fraction) as i32;
+    let mut exponents = [0; 64];
+    for (sum, (a, b)) in exponents
+        .iter_mut()
+        .zip(a.exponents.iter().zip(&b.exponents))
+    {
+        *sum = a + b;
+    }
+    let products = exponents.iter().copied().max().unwrap_or(ZERO) + fraction;
+    let last = products.max(start_exponent + format.fraction as i32) - 25;
+    let mut sum = cut(start, start_exponent - last);
+    for (index, exponent) in exponents.iter().enumerate().take(form.k) {
+        sum += cut(
+            a.significands[index] * b.significands[index],
+            exponent - last,
+        );
+    }
     let number = Number {
         negative: sum < 0,
         exponent: last,
         significand: sum.unsigned_abs().into(),
     };
-    number.round(
-        d_format,
-        if form.d == Type::F16 {
-            Round::Near
-        } else {
-            Round::Zero
-        },
-    ) as u32
-}
-
-/// A significand with its sign, the exponent of its leading place (which may be 0 or, in a product, followed by another one), and that
-/// of its last place.
-fn align(number: Number, fraction: i32) -> (i64, i32, i32) {
-    let significand = number.significand as i64;
-    match significand {
-        0 => (0, i32::MIN / 2, 0),
-        _ => (
-            if number.negative {
-                -significand
-            } else {
-                significand
-            },
-            number.exponent + fraction,
-            number.exponent,
-        ),
-    }
+    let round = match form.d {
+        Type::F16 => Round::Near,
+        _ => Round::Zero,
+    };
+    number.round(format, round) as u32
 }
 
 /// `significand × 2^shift` toward zero.
 fn cut(significand: i64, shift: i32) -> i64 {
-    match shift {
-        0.. => significand << shift.min(38),
-        -63..0 => significand / (1 << -shift),
+    let magnitude = match shift {
+        0.. => significand.unsigned_abs() << shift.min(38),
+        -63..0 => significand.unsigned_abs() >> -shift,
         _ => 0,
-    }
-}
-
-/// The product of two floats, if one is not finite.
-fn infinite(a_format: Format, a: u64, b_format: Format, b: u64) -> Option<f32> {
-    let value = |format: Format, bits: u64| match bits & format.nan() {
-        _ if format.is_nan(bits) => f32::NAN,
-        magnitude if magnitude == format.infinity() => f32::INFINITY,
-        0 => 0.0,
-        _ => 1.0,
     };
-    let product = value(a_format, a) * value(b_format, b);
-    let negative = (a & a_format.sign() != 0) != (b & b_format.sign() != 0);
-    (!product.is_finite()).then_some(if negative { -product } else { product })
+    magnitude as i64 * significand.signum()
 }
 
 /// `mma.sync.aligned.mMn8kK.row.col.f64`: a chain of `fma` from the first column on.
