@@ -178,10 +178,9 @@ fn touched(bench: &Bench, budget: &mut Budget, cases: &mut Vec<CaseReport>) -> R
     let mut inputs: Vec<_> = (0..BUFFERS).map(new).collect::<Result<_, _>>()?;
     let mut output = DeviceBuffer::<f32>::zeroed(device, TOUCHED_LEN)?;
     let graph = stream.capture(|_| {
-        inputs.iter().try_for_each(|input| {
-            let launched = scale.launch(stream, input, &mut output, constant(FACTOR));
-            launched.map_err(cuda_um::Error::from)
-        })
+        inputs
+            .iter()
+            .try_for_each(|input| scale.launch(stream, input, &mut output, constant(FACTOR)))
     })?;
     let mut exec = graph.instantiate()?;
     let mut next = 0;

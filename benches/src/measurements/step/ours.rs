@@ -127,8 +127,8 @@ pub(super) fn boxed(bench: &Bench, kind: BufferKind) -> Result<impl Operations> 
     let config = CudaBackendConfig::default().runtime(RuntimeChoice::Given(bench.runtime.clone()));
     let backend = CudaBackend::initialize_blocking(config)?;
     let same = backend.clone();
-    // SAFETY: as for unified buffers.
     let new = move |len| {
+        // SAFETY: as for unified buffers.
         let erased = unsafe { backend.create_erased_uninit(kind, DType::F32, len) }?;
         Ok(erased.into_typed::<f32>()?)
     };
