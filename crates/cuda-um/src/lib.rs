@@ -28,7 +28,7 @@
 //! - Managed memory: [`Advice`], [`Location`], [`UnifiedBuffer::prefetch`], [`managed::PrefetchBatch`].
 //! - Kernels: [`Module`], [`Kernel`], [`LaunchConfig`], [`kernel::KernelArg`]. Recorded work: [`graph`].
 //!
-//! The modules have what fewer programs name: [`resource`], [`kernel`], [`buffer`], [`managed`], and [`observe`] (observers of each operation).
+//! The modules have what fewer programs name: [`resource`], [`mod@kernel`], [`buffer`], [`managed`], and [`observe`] (observers of each operation).
 //!
 //! # Ordering
 //!
