@@ -292,7 +292,7 @@ pub trait Buffer<T: Element>: fmt::Debug + Send + Sync {
     /// Migrates a range to a location, on the library's stream of the device.
     ///
     /// # Errors
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
+    /// As for [`prefetch_range_on`](Buffer::prefetch_range_on), as is the order.
     fn prefetch_range(&self, range: Range<usize>, location: Location) -> Result<HintOutcome> {
         operations::prefetch(self, range, location, None)
     }
@@ -392,7 +392,7 @@ impl<T: Element> dyn Buffer<T> + '_ {
     /// Migrates all elements to a location, such as a device, on the library's stream of the buffer's device.
     ///
     /// # Errors
-    /// As for [`prefetch_range_on`](Self::prefetch_range_on), as is the order.
+    /// As for [`prefetch_range_on`](Buffer::prefetch_range_on), as is the order.
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, location: impl Into<Location>) -> Result<HintOutcome> {
         self.prefetch_range(0..self.len(), location.into())

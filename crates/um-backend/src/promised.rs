@@ -41,7 +41,7 @@ impl CudaBackend {
     /// Calls `prefetch_to_device` of the buffer.
     ///
     /// # Errors
-    /// As for [`Buffer::prefetch`].
+    /// As for [`Buffer::prefetch_range`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_to_device<T: Element>(
         &self,
@@ -54,7 +54,7 @@ impl CudaBackend {
     /// Calls `prefetch_to_host` of the buffer.
     ///
     /// # Errors
-    /// As for [`Buffer::prefetch`].
+    /// As for [`Buffer::prefetch_range`].
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch_to_host<T: Element>(&self, buffer: &dyn Buffer<T>) -> Result<HintOutcome> {
         buffer.prefetch_to_host()
