@@ -80,10 +80,8 @@ entry_points! { Driver;
     fn cuMemcpy3DAsync_v2(core, params: Out<u8>, stream: usize) { transfer::copy_rows(core, Some(stream), driver_copy_3d(params)?) }
 
     fn cuMemcpyPeerAsync(core, to: usize, to_context: usize, from: usize, from_context: usize, bytes: usize, stream: usize) {
-        for context in [to_context, from_context] {
-            core.state.lock().contexts.device(context)?;
-        }
-        transfer::bodies::cudaMemcpyAsync(core, to, from, bytes, DEVICE_TO_DEVICE, stream)
+        let [to_device, from_device] = [to_context, from_context].map(|context| core.state.lock().contexts.device(context));
+        transfer::bodies::cudaMemcpyPeerAsync(core, to, to_device? as i32, from, from_device? as i32, bytes, stream)
     }
 
     fn cuMemsetD8_v2(core, to: usize, value: u8, bytes: usize) {
