@@ -1,14 +1,16 @@
-//! A block of threads: its warps, its shared memory and its barriers.
+//! A block of threads: its warps and its shared memory.
 
 use std::sync::atomic::Ordering;
 
 use super::access::set;
+use super::barriers::Barriers;
 use super::check::SharedChecks;
 use super::exec::Stop;
 use super::fragments::{Fragments, State};
-use super::{BLOCK_TURNS, Grid, TURN, Worker, mix};
+use super::grid::Grid;
+use super::{BLOCK_TURNS, TURN, Worker, mix};
 use crate::launch::{Failure, FindingKind};
-use crate::program::{Constant, Reduce};
+use crate::program::Constant;
 
 pub(crate) struct Block {
     pub warps: Vec<Warp>,
@@ -163,149 +165,5 @@ impl Worker<'_> {
         }
         let (kind, id) = (FindingKind::Deadlock, block.common.id);
         Failure::Finding(self.grid.finding(kind, at, id, thread, text))
-    }
-
-    /// Lanes have arrived or ended: barrier `id` may be complete.
-    pub fn look_at_barrier(&self, common: &mut Common, id: usize) -> Result<(), Stop> {
-        let Some((warps, missing)) = common.barriers.complete(id) else {
-            return Ok(());
-        };
-        if let Some(checks) = &mut common.checks {
-            checks.barrier(id, &warps);
-        }
-        match missing.filter(|_| self.checks.barriers) {
-            Some((thread, at)) => {
-                let text =
-                    "the other threads of the block wait at this barrier, but this one has ended";
-                let (kind, at) = (FindingKind::Barrier, at as usize);
-                Err(self.grid.finding(kind, at, common.id, thread, text).into())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-/// The warps that took part in a phase of a barrier, and the first thread that ended without reaching it, with where others waited.
-type Completed = (Vec<usize>, Option<(u32, u32)>);
-
-/// 9.7.13.1: the 16 barriers of a block.
-#[derive(Debug, Default)]
-pub(crate) struct Barriers {
-    all: [Barrier; 16],
-    /// Lanes of each warp that exist, and those that have not ended.
-    lanes: Vec<u32>,
-    alive: Vec<u32>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Barrier {
-    phase: u32,
-    arrived: Vec<u32>,
-    /// Where each warp arrived first.
-    places: Vec<u32>,
-    any: bool,
-    /// Threads that are expected, if the instruction said how many.
-    count: Option<u32>,
-    at: u32,
-    popc: u32,
-    reduced: u32,
-    contributed: u32,
-}
-
-impl Barriers {
-    fn new(threads: u32) -> Self {
-        let lanes: Vec<u32> = (0..threads.div_ceil(32))
-            .map(|warp| u32::MAX >> (32 - (threads - warp * 32).min(32)))
-            .collect();
-        Self {
-            alive: lanes.clone(),
-            lanes,
-            ..Self::default()
-        }
-    }
-
-    pub fn phase(&self, id: u8) -> u32 {
-        self.all[usize::from(id)].phase
-    }
-
-    pub fn end(&mut self, warp: u32, mask: u32) {
-        self.alive[warp as usize] &= !mask;
-    }
-
-    /// Lanes arrive. `false`: they have arrived in this phase already.
-    pub fn arrive(
-        &mut self,
-        id: u8,
-        warp: u32,
-        mask: u32,
-        count: Option<u32>,
-        at: u32,
-        values: u32,
-    ) -> bool {
-        let barrier = &mut self.all[usize::from(id)];
-        if !barrier.any {
-            *barrier = Barrier {
-                phase: barrier.phase,
-                arrived: vec![0; self.lanes.len()],
-                places: vec![u32::MAX; self.lanes.len()],
-                any: true,
-                count,
-                at,
-                reduced: barrier.reduced,
-                ..Barrier::default()
-            };
-        }
-        let arrived = &mut barrier.arrived[warp as usize];
-        let first = *arrived & mask == 0;
-        if *arrived == 0 {
-            barrier.places[warp as usize] = at;
-        }
-        *arrived |= mask;
-        barrier.popc += (values & mask).count_ones();
-        barrier.contributed += mask.count_ones();
-        first
-    }
-
-    /// Whether lanes of the warp have arrived in this phase from another instruction.
-    pub fn elsewhere(&self, id: u8, warp: u32, at: u32) -> bool {
-        let barrier = &self.all[usize::from(id)];
-        barrier.places[warp as usize] != at
-    }
-
-    /// Ends the phase of a barrier that has all its threads.
-    fn complete(&mut self, id: usize) -> Option<Completed> {
-        let barrier = &mut self.all[id];
-        if !barrier.any {
-            return None;
-        }
-        // A warp counts once all its lanes that are alive have arrived.
-        let whole = |warp: usize| {
-            barrier.arrived[warp] != 0 && self.alive[warp] & !barrier.arrived[warp] == 0
-        };
-        let warps = 0..self.lanes.len();
-        let mut all = warps.clone();
-        let enough = match barrier.count {
-            Some(count) => all.filter(|&warp| whole(warp)).count() as u32 * 32 >= count,
-            None => all.all(|warp| self.alive[warp] & !barrier.arrived[warp] == 0),
-        };
-        if !enough {
-            return None;
-        }
-        let missing = warps.clone().find_map(|warp| {
-            let missing = self.lanes[warp] & !barrier.arrived[warp];
-            (missing != 0).then(|| (warp as u32 * 32 + missing.trailing_zeros(), barrier.at))
-        });
-        let missing = missing.filter(|_| barrier.count.is_none());
-        let took_part = warps.filter(|&warp| barrier.arrived[warp] != 0).collect();
-        barrier.reduced = barrier.popc;
-        barrier.phase += 1;
-        barrier.any = false;
-        Some((took_part, missing))
-    }
-
-    /// The result of the last reduction, for `contributed` threads.
-    pub fn reduction(&self, id: u8, op: Reduce) -> u32 {
-        let barrier = &self.all[usize::from(id)];
-        op(barrier.reduced, barrier.contributed)
     }
 }

@@ -1,4 +1,4 @@
-//! Instructions with effects beyond the registers of one lane: atomics, shuffles, votes, barriers, matrices, clocks.
+//! Instructions with effects beyond the registers of one lane: shuffles, votes, matrices, clocks, calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -11,7 +11,7 @@ use super::fragments::{Fragment, Saved, State};
 use super::memory::lanes;
 use crate::launch::FindingKind;
 use crate::math::{Scalar, Type, mma};
-use crate::program::{Extra, Inst, Op, Reduce, Shuffle, Slot, System};
+use crate::program::{Extra, Inst, Op, Shuffle, Slot, System};
 
 /// Recursive calls within each other, at most.
 const DEEPEST: usize = 512;
@@ -71,7 +71,7 @@ impl At<'_, '_> {
         }
     }
 
-    fn results(&mut self, extra: &Extra, mask: u32, value: impl Fn(usize) -> u64) {
+    pub fn results(&mut self, extra: &Extra, mask: u32, value: impl Fn(usize) -> u64) {
         for lane in lanes(mask) {
             self.result(extra, 0, lane, value(lane));
         }
@@ -103,17 +103,6 @@ impl At<'_, '_> {
             checks.synchronize(self.warp.index);
         }
         Ok(Some(Groups { names, left: mask }))
-    }
-
-    /// The result of a reduction by a barrier that is complete.
-    pub fn finish_reduction(&mut self, id: u8, extra: u32) {
-        let extra = &self.worker.grid.program.extras[extra as usize];
-        if let Op::Barrier { reduce, .. } = extra.op
-            && let Some(op) = reduce
-        {
-            let value = self.common.barriers.reduction(id, op);
-            self.results(extra, self.mask, |_| value.into());
-        }
     }
 
     #[inline(never)]
@@ -301,47 +290,6 @@ impl At<'_, '_> {
             self.result(extra, 1, lane, inside.into());
         }
         Ok(())
-    }
-
-    /// 9.7.13.1: sources are the barrier's number, how many threads (0: all), and the predicate of a reduction.
-    fn barrier(
-        &mut self,
-        fragment: &mut Fragment,
-        extra: u32,
-        arrive: bool,
-        reduce: Option<Reduce>,
-    ) -> Result<Flow, Stop> {
-        let of = &self.worker.grid.program.extras[extra as usize];
-        let first = self.mask.trailing_zeros() as usize;
-        let id = self.source(of, 0, first) as u8 & 15;
-        let count = Some(self.source(of, 1, first) as u32).filter(|count| *count > 0);
-        let values =
-            of.s.get(2)
-                .map_or(0, |slot| self.warp.preds[slot.index as usize]);
-        let (warp, at) = (self.warp.index, self.pc as u32);
-        let barriers = &mut self.common.barriers;
-        let phase = barriers.phase(id);
-        let fresh = barriers.arrive(id, warp, self.mask, count, at, values);
-        if self.worker.checks.barriers {
-            if !fresh {
-                let text = format!("the thread has arrived at barrier {id} already");
-                return self.fail(FindingKind::Barrier, first, text);
-            }
-            if self.common.barriers.elsewhere(id, warp, at) {
-                let text = "lanes of the warp wait at another barrier: not all threads of the block reach the same one";
-                return self.fail(FindingKind::Barrier, first, text);
-            }
-        }
-        if let Some(checks) = &mut self.common.checks {
-            checks.arrive(id, warp);
-        }
-        self.worker.look_at_barrier(self.common, id.into())?;
-        self.part(fragment);
-        if !arrive {
-            let reduce = reduce.map(|_| extra);
-            fragment.state = State::Barrier { id, phase, reduce };
-        }
-        Ok(Flow::Wait)
     }
 
     /// Registers and local memory as they were before a call, but for what it returns.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::block::Barriers;
+use super::barriers::Barriers;
 
 /// Lanes that run together.
 #[derive(Debug, Clone)]
