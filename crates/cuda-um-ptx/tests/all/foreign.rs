@@ -87,30 +87,26 @@ fn triton_add_histogram_and_cumsum_are_equal() {
         |parameters| parameters.with(LEN as u32),
     );
     assert_eq!(gpu, machine);
-    let bins: Vec<i32> = ramp(LEN, 6)
-        .iter()
-        .map(|value| ((value + 0.5) * 128.0) as i32)
-        .collect();
-    let (gpu, machine) = triton::<i32>(
-        "histogram",
-        [1; 3],
-        512,
-        |arrays| vec![arrays.add(&bins)],
-        |parameters| parameters.with(LEN as u32),
-    );
-    assert_eq!(gpu, machine);
-    let steps: Vec<i32> = ramp(LEN, 10)
-        .iter()
-        .map(|value| (value * 100.0) as i32)
-        .collect();
-    let (gpu, machine) = triton::<i32>(
-        "cumsum",
-        [1; 3],
-        128,
-        |arrays| vec![arrays.add(&steps)],
-        |parameters| parameters.with(LEN as u32),
-    );
-    assert_eq!(gpu, machine);
+    let numbers = |seed, number: fn(f32) -> i32| -> Vec<i32> {
+        ramp(LEN, seed).into_iter().map(number).collect()
+    };
+    for (name, shared_bytes, values) in [
+        (
+            "histogram",
+            512,
+            numbers(6, |value| ((value + 0.5) * 128.0) as i32),
+        ),
+        ("cumsum", 128, numbers(10, |value| (value * 100.0) as i32)),
+    ] {
+        let (gpu, machine) = triton::<i32>(
+            name,
+            [1; 3],
+            shared_bytes,
+            |arrays| vec![arrays.add(&values)],
+            |parameters| parameters.with(LEN as u32),
+        );
+        assert_eq!(gpu, machine, "{name}");
+    }
 }
 
 #[test]

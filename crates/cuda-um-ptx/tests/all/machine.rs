@@ -68,8 +68,10 @@ fn blocks_that_wait_for_each_other_take_turns() {
             cooperative: true,
             ..Launch::default()
         };
-        program.run(&launch, &arrays).unwrap();
+        let report = program.run(&launch, &arrays).unwrap();
         assert_eq!(arrays.get::<u64>(out), vec![40; 40 * 33]);
+        // Both warps of a block that waits have one turn, of 4096 instructions, before the next block begins.
+        assert!(threads > 1 || report.instructions < 2 * 40 * 2 * 4096);
     }
 }
 

@@ -1,8 +1,9 @@
-//! `math` against LLVM's APFloat, with more operands than those of `answers.rs`, which are a GPU's.
+//! `math` against LLVM's APFloat, with more operands than those of `answers.rs`, which are a GPU's; and the ends of formats.
 
 use crate::generated::values::{Draw, Random};
 use cuda_um_ptx::math::convert::{cvt, pack};
 use cuda_um_ptx::math::float::{self, Bf16, F16, Float};
+use cuda_um_ptx::math::mma::{Mma, mma};
 use cuda_um_ptx::math::{Mode, Round, Type};
 use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
 use rustc_apfloat::{FloatConvert, Round as Rounding};
@@ -114,4 +115,86 @@ fn the_smallest_floats_saturate() {
     };
     assert_eq!(e4m3([449.0, -1e9]), 0x7efe);
     assert_eq!(e4m3([f32::NAN, f32::INFINITY]), 0x7f7e);
+}
+
+/// A product at the first place of a matrix, and an accumulator.
+#[test]
+fn a_matrix_product_of_the_ends_of_a_format_is_that_of_floats() {
+    let two = |exponent| 2f64.powi(exponent);
+    // The bits of the least number, 1, the greatest number, infinity (of E4M3 a NaN) and a NaN; the least and the greatest number.
+    let formats = [
+        (
+            Type::F16,
+            [1, 0x3c00, 0x7bff, 0x7c00, 0x7e01],
+            [two(-24), 65504.0],
+        ),
+        (
+            Type::Bf16,
+            [1, 0x3f80, 0x7f7f, 0x7f80, 0x7fc1],
+            [two(-133), 255.0 * two(120)],
+        ),
+        (
+            Type::Tf32,
+            [1 << 13, 0x3f80_0000, 0x7f7f_e000, 0x7f80_0000, 0x7fc0_2000],
+            [two(-136), 2047.0 * two(117)],
+        ),
+        (Type::E5m2, [1, 0x3c, 0x7b, 0x7c, 0x7e], [two(-16), 57344.0]),
+        (Type::E4m3, [1, 0x38, 0x7e, 0x7f, 0x7f], [two(-9), 448.0]),
+    ];
+    let result = |value: f64, of: Type| match of {
+        Type::F16 if value.is_nan() => 0x7fff,
+        Type::F16 => F16::near(value).0.into(),
+        _ if value.is_nan() => 0x7fff_ffff,
+        _ => (value as f32).to_bits(),
+    };
+    let first = |bits: u32| {
+        let mut registers = [[0; 32]; 4];
+        registers[0][0] = bits;
+        registers
+    };
+    for (of, bits, [least, greatest]) in formats {
+        let infinity = match of {
+            Type::E4m3 => f64::NAN,
+            _ => f64::INFINITY,
+        };
+        let values = [0.0, least, 1.0, greatest, infinity, f64::NAN];
+        let positive = [0].into_iter().chain(bits).zip(values);
+        let sign = 1u32 << (of.bits() - 1);
+        let all: Vec<(u32, f64)> = positive
+            .flat_map(|(bits, value)| [(bits, value), (bits | sign, -value)])
+            .collect();
+        let narrow = matches!(of, Type::F16 | Type::E5m2 | Type::E4m3);
+        let sums: &[Type] = if narrow {
+            &[Type::F32, Type::F16]
+        } else {
+            &[Type::F32]
+        };
+        for &d in sums {
+            let k = 256 / of.bits() as usize;
+            let form = Mma {
+                m: 16,
+                k,
+                a: of,
+                b: of,
+                d,
+                sat: false,
+            };
+            let pairs = all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b)));
+            let accumulators = [0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+            for (((a, x), (b, y)), z) in pairs.flat_map(|pair| accumulators.map(|z| (pair, z))) {
+                // The other products are positive zeros.
+                let sum = x * y + z + 0.0;
+                if d == Type::F32 && sum.is_finite() && sum.abs() > f32::MAX.into() {
+                    continue;
+                }
+                let found = mma(form, &first(a), &first(b), &first(result(z, d)))[0][0];
+                let found = if d == Type::F16 {
+                    found & 0xffff
+                } else {
+                    found
+                };
+                assert_eq!(found, result(sum, d), "{form:?}: {a:x} * {b:x} + {z}");
+            }
+        }
+    }
 }
