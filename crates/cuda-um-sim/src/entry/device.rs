@@ -59,7 +59,7 @@ entry_points! { Runtime;
         id.bytes().enumerate().try_for_each(|(index, byte)| text.put_at(index, byte))
     }
 
-    fn cudaDeviceGetStreamPriorityRange(core, least: Out<i32>, greatest: Out<i32>) = cuCtxGetStreamPriorityRange {
+    fn cudaDeviceGetStreamPriorityRange(_core, least: Out<i32>, greatest: Out<i32>) = cuCtxGetStreamPriorityRange {
         // Either may be null: the caller wants the other.
         if !least.is_null() {
             least.put(0)?;
@@ -73,29 +73,29 @@ entry_points! { Runtime;
         core.wait_device(Some(device))
     }
 
-    fn cudaDeviceGetLimit(core, value: Out<usize>, limit: u32) { value.put(limit_default(limit)?) }
+    fn cudaDeviceGetLimit(_core, value: Out<usize>, limit: u32) { value.put(limit_default(limit)?) }
 
-    fn cudaDeviceSetLimit(core, limit: u32, value: usize) {
+    fn cudaDeviceSetLimit(_core, limit: u32, _value: usize) {
         limit_default(limit).map(drop)
     }
 
     // How the host waits, and how caches are divided, has no effect here.
-    fn cudaSetDeviceFlags(core, flags: u32) {
+    fn cudaSetDeviceFlags(_core, flags: u32) {
         if flags & !0xff == 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
     // `cudaDeviceMapHost` is always set.
-    fn cudaGetDeviceFlags(core, flags: Out<u32>) { flags.put(8) }
+    fn cudaGetDeviceFlags(_core, flags: Out<u32>) { flags.put(8) }
 
-    fn cudaDeviceSetCacheConfig(core, config: u32) {
+    fn cudaDeviceSetCacheConfig(_core, config: u32) {
         if config < 4 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
-    fn cudaCtxResetPersistingL2Cache(core) { Ok(()) }
+    fn cudaCtxResetPersistingL2Cache(_core) { Ok(()) }
 
-    fn cudaProfilerStart(core) { Ok(()) }
+    fn cudaProfilerStart(_core) { Ok(()) }
 
-    fn cudaProfilerStop(core) { Ok(()) }
+    fn cudaProfilerStop(_core) { Ok(()) }
 
     fn cudaDeviceReset(core) { core.reset_device(ThreadState::with(core.id, |thread| thread.device)) }
 
@@ -149,15 +149,15 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaGetDriverEntryPoint(core, name: Text, function: Out<usize>, flags: u64) {
+    fn cudaGetDriverEntryPoint(core, name: Text, function: Out<usize>, _flags: u64) {
         entry_point(core, &name, function, None)
     }
 
-    fn cudaGetDriverEntryPoint_12(core, name: Text, function: Out<usize>, flags: u64, status: Out<u32>) as "cudaGetDriverEntryPoint" {
+    fn cudaGetDriverEntryPoint_12(core, name: Text, function: Out<usize>, _flags: u64, status: Out<u32>) as "cudaGetDriverEntryPoint" {
         entry_point(core, &name, function, Some(status))
     }
 
-    fn cudaGetDriverEntryPointByVersion(core, name: Text, function: Out<usize>, version: u32, flags: u64, status: Out<u32>) {
+    fn cudaGetDriverEntryPointByVersion(core, name: Text, function: Out<usize>, _version: u32, _flags: u64, status: Out<u32>) {
         entry_point(core, &name, function, Some(status))
     }
 }

@@ -69,7 +69,7 @@ fn pop(core: &Core) -> Result<usize, Code> {
 }
 
 entry_points! { Inquiry;
-    fn cuInit(core, flags: u32) {
+    fn cuInit(_core, flags: u32) {
         if flags == 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
@@ -117,7 +117,7 @@ entry_points! { Inquiry;
     fn cuCtxCreate_v2(core, context: Out<usize>, flags: u32, device: i32) { create(core, context, flags, device) }
 
     // The parameters concern partitions of the device, which are not simulated.
-    fn cuCtxCreate_v3(core, context: Out<usize>, params: usize, count: i32, flags: u32, device: i32) {
+    fn cuCtxCreate_v3(core, context: Out<usize>, _params: usize, count: i32, flags: u32, device: i32) {
         if count == 0 { create(core, context, flags, device) } else { Err(Code::NOT_SUPPORTED) }
     }
 
@@ -186,7 +186,7 @@ entry_points! { Inquiry;
     }
 
     // No kernel of the simulator is near a limit.
-    fn cuCtxSetLimit(core, limit: u32, value: usize) {
+    fn cuCtxSetLimit(core, limit: u32, _value: usize) {
         current_device(core)?;
         limit_default(limit).map(drop)
     }
@@ -207,17 +207,17 @@ entry_points! { Inquiry;
         minor.put(found_minor as i32)
     }
 
-    fn cuCtxSetCacheConfig(core, config: u32) {
+    fn cuCtxSetCacheConfig(_core, config: u32) {
         if config < 4 { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
 
-    fn cuCtxGetCacheConfig(core, config: Out<u32>) { config.put(0) }
+    fn cuCtxGetCacheConfig(_core, config: Out<u32>) { config.put(0) }
 
     fn cuStreamGetCtx(core, stream: usize, context: Out<usize>) {
         with_any_stream(core, stream, |_, stream| context.put(primary_context(stream.device)))
     }
 
-    fn cuProfilerStart(core) = cuProfilerStop { Ok(()) }
+    fn cuProfilerStart(_core) = cuProfilerStop { Ok(()) }
     // Of NVML.
-    fn nvmlInit_v2(core) = nvmlShutdown { Ok(()) }
+    fn nvmlInit_v2(_core) = nvmlShutdown { Ok(()) }
 }

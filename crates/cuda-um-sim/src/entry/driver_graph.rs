@@ -48,7 +48,7 @@ node_functions! { Driver Driver;
     }
 
     fn cuGraphAddNode_v2(
-        core, node: Out<usize>, graph: usize, after: Array<usize>, data: Out<u64>, count: usize, params: Out<u8>,
+        core, node: Out<usize>, graph: usize, after: Array<usize>, _data: Out<u64>, count: usize, params: Out<u8>,
     ) {
         add_any(core, node, (graph, after, count), params, Api::Driver)
     }

@@ -92,7 +92,7 @@ entry_points! { Runtime;
     }
 
     fn cudaStreamUpdateCaptureDependencies_v2(
-        core, stream: usize, nodes: Array<usize>, edges: Array<u8>, count: usize, flags: u32,
+        core, stream: usize, nodes: Array<usize>, _edges: Array<u8>, count: usize, flags: u32,
     ) as "cudaStreamUpdateCaptureDependencies" = cuStreamUpdateCaptureDependencies_v2 {
         /// `cudaStreamSetCaptureDependencies`: to add some is not simulated.
         const SET: u32 = 1;

@@ -87,13 +87,13 @@ entry_points! { Runtime;
     }
 
     fn cudaGraphAddDependencies_v2(
-        core, graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize,
+        core, graph: usize, from: Array<usize>, to: Array<usize>, _data: Out<u64>, count: usize,
     ) as "cudaGraphAddDependencies" = cuGraphAddDependencies_v2 {
         connect(core, graph, (from, to, count), true)
     }
 
     fn cudaGraphRemoveDependencies_v2(
-        core, graph: usize, from: Array<usize>, to: Array<usize>, data: Out<u64>, count: usize,
+        core, graph: usize, from: Array<usize>, to: Array<usize>, _data: Out<u64>, count: usize,
     ) as "cudaGraphRemoveDependencies" = cuGraphRemoveDependencies_v2 {
         connect(core, graph, (from, to, count), false)
     }
@@ -126,7 +126,7 @@ entry_points! { Runtime;
     fn cudaGraphNodeFindInClone(core, found: Out<usize>, node: usize, copy: usize) = cuGraphNodeFindInClone { found.put(core.state.lock().graphs.find_in_copy(node, copy)?) }
 
     // The nodes and the edges, without their parameters.
-    fn cudaGraphDebugDotPrint(core, graph: usize, path: Text, flags: u32) = cuGraphDebugDotPrint {
+    fn cudaGraphDebugDotPrint(core, graph: usize, path: Text, _flags: u32) = cuGraphDebugDotPrint {
         let (nodes, edges) = with_state(core, |state, _| Ok((state.graphs.nodes(graph)?, state.graphs.edges(graph)?)))?;
         let nodes = nodes.into_iter().map(|node| format!("  \"{node:#x}\";\n"));
         let edges = edges.into_iter().map(|(from, to)| format!("  \"{from:#x}\" -> \"{to:#x}\";\n"));

@@ -237,7 +237,7 @@ node_functions! { Runtime Runtime;
     }
 
     fn cudaGraphAddNode_v2(
-        core, node: Out<usize>, graph: usize, after: Array<usize>, data: Out<u64>, count: usize, params: Out<u8>,
+        core, node: Out<usize>, graph: usize, after: Array<usize>, _data: Out<u64>, count: usize, params: Out<u8>,
     ) as "cudaGraphAddNode" {
         add_any(core, node, (graph, after, count), params, Api::Runtime)
     }

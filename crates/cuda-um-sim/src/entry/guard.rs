@@ -200,7 +200,6 @@ macro_rules! entry_points {
         fn $name:ident $arguments:tt $(as $exported:literal)? $(= $twin:ident)* $body:block
     )*) => {
         #[allow(clippy::too_many_arguments, reason = "as many as the C function has")]
-        #[allow(unused_variables, reason = "some of CUDA's arguments have no effect here")]
         pub(super) mod bodies {
             use super::*;
             $($crate::entry::guard::entry_body! { $name $arguments $body })*

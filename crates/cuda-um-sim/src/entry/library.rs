@@ -9,14 +9,14 @@ entry_points! { Driver;
     // The options of the library itself concern when it is loaded.
     fn cuLibraryLoadData(
         core, library: Out<usize>, image: Image, options: JitOptions, values: Out<usize>, count: u32,
-        library_options: usize, library_values: usize, library_count: u32,
+        _library_options: usize, _library_values: usize, _library_count: u32,
     ) {
         driver::cuModuleLoadDataEx(core, library, image, count, options, values)
     }
 
     fn cuLibraryLoadFromFile(
-        core, library: Out<usize>, path: Text, options: JitOptions, values: Out<usize>, count: u32,
-        library_options: usize, library_values: usize, library_count: u32,
+        core, library: Out<usize>, path: Text, _options: JitOptions, _values: Out<usize>, _count: u32,
+        _library_options: usize, _library_values: usize, _library_count: u32,
     ) {
         driver::cuModuleLoad(core, library, path)
     }

@@ -8,7 +8,7 @@ use crate::engine::{Code, Linked};
 const PTX: u32 = 1;
 
 entry_points! { Driver;
-    fn cuLinkCreate_v2(core, count: u32, options: JitOptions, values: Out<usize>, link: Out<usize>) {
+    fn cuLinkCreate_v2(core, _count: u32, _options: JitOptions, _values: Out<usize>, link: Out<usize>) {
         let mut state = core.state.lock();
         let handle = state.handles.fresh();
         state.links.insert(handle, Linked::default());
@@ -16,7 +16,7 @@ entry_points! { Driver;
     }
 
     fn cuLinkAddData_v2(
-        core, link: usize, kind: u32, data: Array<u8>, bytes: usize, name: Text, count: u32, options: JitOptions, values: Out<usize>,
+        core, link: usize, kind: u32, data: Array<u8>, bytes: usize, _name: Text, _count: u32, _options: JitOptions, _values: Out<usize>,
     ) {
         let data = data.to_vec(bytes)?;
         let mut state = core.state.lock();
@@ -24,7 +24,7 @@ entry_points! { Driver;
         linked.add(kind == PTX, data)
     }
 
-    fn cuLinkAddFile_v2(core, link: usize, kind: u32, path: Text, count: u32, options: JitOptions, values: Out<usize>) {
+    fn cuLinkAddFile_v2(core, link: usize, kind: u32, path: Text, _count: u32, _options: JitOptions, _values: Out<usize>) {
         let data = std::fs::read(path.path()?).map_err(|_| Code::FILE_NOT_FOUND)?;
         let mut state = core.state.lock();
         let linked = state.links.get_mut(&link).ok_or(Code::INVALID_RESOURCE_HANDLE)?;

@@ -15,14 +15,14 @@ entry_points! { Inquiry;
         found
     }
 
-    fn cuGetProcAddress(core, name: Text, function: Out<usize>, version: i32, flags: u64) {
+    fn cuGetProcAddress(core, name: Text, function: Out<usize>, _version: i32, _flags: u64) {
         let found = name.get()?.to_str().map_or(std::ptr::null(), |name| latest_symbol(core.slot(), &core.machine, name));
         function.put(found as usize)?;
         if found.is_null() { Err(Code::SYMBOL_NOT_FOUND) } else { Ok(()) }
     }
 
     // NVRTC calls it without a check that it exists. There are no tables, as for an unknown id on a GPU.
-    fn cuGetExportTable(core, table: Out<usize>, id: usize) {
+    fn cuGetExportTable(_core, table: Out<usize>, _id: usize) {
         if !table.is_null() {
             table.put(0)?;
         }

@@ -88,16 +88,16 @@ fn part(core: &Arc<Core>, symbol: usize, bytes: usize, offset: usize) -> Result<
 entry_points! { Runtime;
     fn cudaUmSimRegisterBinary(core, handle: Out<usize>, image: Image) as "__cudaRegisterFatBinary" { handle.put(core.state.lock().registered.add(image.get()?)) }
 
-    fn __cudaRegisterFatBinaryEnd(core, binary: usize) { Ok(()) }
+    fn __cudaRegisterFatBinaryEnd(_core, _binary: usize) { Ok(()) }
 
     fn __cudaUnregisterFatBinary(core, binary: usize) {
         core.state.lock().registered.remove(binary);
         Ok(())
     }
 
-    fn __cudaInitModule(core, binary: usize) { Ok(()) }
+    fn __cudaInitModule(_core, _binary: usize) { Ok(()) }
 
-    fn __cudaRegisterFunction(core, binary: usize, address: usize, device_address: usize, name: Text) {
+    fn __cudaRegisterFunction(core, binary: usize, address: usize, _device_address: usize, name: Text) {
         let name = name.get()?.to_string_lossy().into_owned();
         core.state.lock().registered.name(binary, address, name);
         Ok(())
@@ -108,14 +108,14 @@ entry_points! { Runtime;
     }
 
     // The handle of a kernel is its address.
-    fn __cudaGetKernel(core, kernel: Out<usize>, address: usize) { kernel.put(address) }
+    fn __cudaGetKernel(_core, kernel: Out<usize>, address: usize) { kernel.put(address) }
 
-    fn __cudaPushCallConfiguration(core, grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) {
+    fn __cudaPushCallConfiguration(_core, grid: Dim3, block: Dim3, shared_bytes: usize, stream: usize) {
         CONFIGURATIONS.with_borrow_mut(|configurations| configurations.push((grid, block, shared_bytes, stream)));
         Ok(())
     }
 
-    fn __cudaPopCallConfiguration(core, grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) {
+    fn __cudaPopCallConfiguration(_core, grid: Out<Dim3>, block: Out<Dim3>, shared_bytes: Out<usize>, stream: Out<usize>) {
         let last = CONFIGURATIONS.with_borrow_mut(Vec::pop);
         let last = last.ok_or(Code::INVALID_CONFIGURATION)?;
         grid.put(last.0)?;

@@ -89,7 +89,7 @@ entry_points! { Runtime;
     }
 
     // Attributes of streams are hints.
-    fn cudaStreamSetAttribute(core, stream: usize, attribute: u32, value: usize) {
+    fn cudaStreamSetAttribute(core, stream: usize, _attribute: u32, _value: usize) {
         with_any_stream(core, stream, |_, _| Ok(()))
     }
 
