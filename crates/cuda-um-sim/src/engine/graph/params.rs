@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::super::copy::Direction;
 use super::super::kernel_launch::{LaunchShape, Parameter};
 use super::super::operation::{HostWork, Operation};
 use super::super::pitched::Pitched;
@@ -163,7 +164,12 @@ impl State {
             },
             Operation::Copy(copy) => {
                 let (to, from) = (copy.to.address, copy.from.address);
-                NodeParams::Copy(Pitched::row(to, from, copy.to.bytes, copy.direction))
+                // No `cudaMemcpyKind` says that both are peers.
+                let direction = match copy.direction {
+                    Direction::Peer => Direction::DeviceToDevice,
+                    other => other,
+                };
+                NodeParams::Copy(Pitched::row(to, from, copy.to.bytes, direction))
             }
             Operation::Set(set) => NodeParams::Set(Memset {
                 to: set.to.address,

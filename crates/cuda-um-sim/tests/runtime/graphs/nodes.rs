@@ -5,7 +5,7 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cuda_um_sim::Leak;
-use cuda_um_sys::cudaMemsetParams;
+use cuda_um_sys::{cudaGraph_t, cudaMemsetParams, cudaStream_t};
 
 use crate::copy::copy_3d;
 use crate::support::{Cuda, bytes, h200};
@@ -269,4 +269,21 @@ fn graphs_are_nodes_and_copies_of_graphs() {
     }
     assert_eq!(driver!(cuda, cuGraphDestroy(inner => usize)), INVALID_VALUE);
     assert!(!cuda.sim.leaks().contains(&Leak::Graph));
+}
+
+#[test]
+fn a_captured_copy_between_peers_is_one_between_devices() {
+    let cuda = h200();
+    let (to, from, stream) = (cuda.device(64), cuda.device(64), cuda.stream());
+    cuda.begin(stream);
+    done!(cuda, cudaMemcpyPeerAsync(
+        to => *mut u8, 0 => i32, from => *mut u8, 0 => i32, 64 => usize, stream => cudaStream_t
+    ));
+    let graph = cuda.end(stream);
+    let (mut node, mut count, mut words) = (0, 1, [0; 20]);
+    done!(cuda, cuGraphGetNodes(graph => cudaGraph_t, &mut node => *mut usize, &mut count => *mut usize));
+    done!(cuda, cudaGraphMemcpyNodeGetParams(node => usize, &mut words => *mut [usize; 20]));
+    // `cudaMemcpyDeviceToDevice`, which the node takes.
+    assert_eq!(words[19] as u32, 3);
+    done!(cuda, cudaGraphMemcpyNodeSetParams(node => usize, &words => *const [usize; 20]));
 }
