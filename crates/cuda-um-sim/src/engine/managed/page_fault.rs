@@ -1,11 +1,12 @@
 //! Page faults: an access of managed pages, the faults that it raises, and the pages that they bring.
 
 mod block;
+mod classes;
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::allocation::{Managed, Run, SYSTEM};
+use super::allocation::{Run, SYSTEM};
 use super::driver::UvmDriver;
 use super::fault_plan::{
     CPU_FAULT_WIDTH, FaultPlan, GPU_FAULT_BLOCKS, GPU_FAULT_WIDTH, mask, plan_faults,
@@ -17,6 +18,7 @@ use super::reach::Reach;
 use crate::engine::activity::{Cause, MapCause, Service};
 use crate::engine::address_space::PAGE;
 use block::{Block, Part};
+use classes::Classes;
 use cuda_um_cost::at_rate;
 
 /// The price of an access.
@@ -109,27 +111,6 @@ struct Touch<'t, 's> {
     window: Window,
 }
 
-/// How the processor reaches the touched pages of a block. Masks have one bit for each 64 KiB page.
-#[derive(Default)]
-struct Classes {
-    /// Pages that fault and are brought.
-    faulting: u32,
-    /// Pages that fault and are mapped over the link.
-    mapping: u32,
-    /// Pages that are not wholly resident at the processor, touched or not.
-    absent: u32,
-    /// A block that prefers the host is not completed by the faults of a device.
-    no_density: bool,
-    /// Pages of 4 KiB that are reached over the link.
-    remote_pages: u64,
-    /// Those of them that another device has, by its ordinal.
-    peer_pages: Vec<(usize, u64)>,
-    /// Pages to map at this processor, over the link.
-    to_map: Vec<(Run, Processor)>,
-    /// Pages that are mapped already, and the state to which the access changes them.
-    to_update: Vec<(Run, Page)>,
-}
-
 /// The faults of a block: those that bring pages, and those that map them. Masks have one bit for each 64 KiB page.
 struct Plans {
     faulting: u32,
@@ -179,71 +160,6 @@ impl Touch<'_, '_> {
         let moved = self.bring(&block, plans.bring.bring);
         self.record(&block, &plans, &before);
         self.bill(&moved);
-    }
-
-    /// Finds how the processor reaches each page of a block.
-    fn classify(&self, block: &Block, managed: &Managed) -> Classes {
-        let mut classes = Classes::default();
-        for run in managed.runs(&block.pages) {
-            if !run.page.resident.contains(self.processor) {
-                classes.absent |= block.leaf_mask(&run.pages);
-            }
-            for (part, write) in &block.touched {
-                let pages = common(&run.pages, part);
-                if !pages.is_empty() {
-                    let touched = Run {
-                        pages,
-                        ..run.clone()
-                    };
-                    self.classify_run(block, touched, *write, &mut classes);
-                }
-            }
-        }
-        classes
-    }
-
-    fn classify_run(&self, block: &Block, run: Run, write: bool, classes: &mut Classes) {
-        let prefers_host = run
-            .advice
-            .preferred
-            .is_some_and(|place| place.processor() == HOST);
-        classes.no_density |= self.processor != HOST && prefers_host;
-        match self.driver.reach(self.processor, &run, write) {
-            Reach::Local => {}
-            Reach::Collapse | Reach::Fault => classes.faulting |= block.leaf_mask(&run.pages),
-            Reach::Remote => {
-                let holder = run.page.resident.device_first().unwrap_or(HOST);
-                self.add_remote(classes, &run, holder);
-                classes.to_update.extend(self.update_of(run, write));
-            }
-            Reach::MapRemote(holder) => {
-                classes.mapping |= block.leaf_mask(&run.pages);
-                self.add_remote(classes, &run, holder);
-                classes.to_map.push((run, holder));
-            }
-        }
-    }
-
-    fn add_remote(&self, classes: &mut Classes, run: &Run, holder: Processor) {
-        let pages = run.pages.len() as u64;
-        classes.remote_pages += pages;
-        if let (Some(_), Some(peer)) = (self.processor.ordinal(), holder.ordinal()) {
-            classes.peer_pages.push((peer, pages));
-        }
-    }
-
-    /// The new state of pages that are reached over the link without a fault, if it changes.
-    fn update_of(&self, run: Run, write: bool) -> Option<(Run, Page)> {
-        let mut page = run.page;
-        if self.processor == HOST {
-            // The pages may be mapped by advice only, which a migration does not end: the host's view follows now.
-            page.mapped = page.mapped.with(HOST);
-        }
-        if write && page.resident.len() > 1 {
-            let keep = page.resident.device_first().unwrap_or(HOST);
-            page.resident = Processors::only(keep);
-        }
-        (page != run.page).then_some((run, page))
     }
 
     fn plan(&self, block: &Block, classes: &Classes) -> Plans {
