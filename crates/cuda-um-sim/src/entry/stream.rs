@@ -26,16 +26,9 @@ entry_points! { Runtime;
         })
     }
 
-    fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, priority: i32) = cuStreamCreateWithPriority {
-        with_state(core, |state, device| {
-            // All streams run on threads of the same priority: the argument has no effect.
-            let _ = priority;
-            let kind = kind(flags)?;
-            if stream.is_null() {
-                return Err(Code::INVALID_VALUE);
-            }
-            stream.put(state.streams.create(device, kind).handle)
-        })
+    // All streams run on threads of the same priority.
+    fn cudaStreamCreateWithPriority(core, stream: Out<usize>, flags: u32, _priority: i32) = cuStreamCreateWithPriority {
+        bodies::cudaStreamCreateWithFlags(core, stream, flags)
     }
 
     fn cudaStreamCreate(core, stream: Out<usize>) { bodies::cudaStreamCreateWithFlags(core, stream, 0) }
