@@ -256,11 +256,7 @@ impl State {
         if !matches!(kind, 0..=3 | 5..=7) {
             return Err(Code::NOT_SUPPORTED);
         }
-        // These make something that no such node would own.
-        if matches!(params, NodeParams::Child(_) | NodeParams::Allocate { .. }) {
-            return Err(Code::INVALID_VALUE);
-        }
-        let operation = self.operation(params)?;
+        let operation = self.changed(params)?;
         if operation.kind() != kind {
             return Err(Code::INVALID_VALUE);
         }

@@ -12,6 +12,14 @@ impl State {
         found.ok_or(Code::INVALID_VALUE)
     }
 
+    /// Checks the other parameters of a node that does not own a graph or memory.
+    pub(super) fn changed(&mut self, params: NodeParams) -> Result<Operation, Code> {
+        match params {
+            NodeParams::Child(_) | NodeParams::Allocate { .. } => Err(Code::INVALID_VALUE),
+            params => self.operation(params),
+        }
+    }
+
     /// Gives a node another operation of its kind, for later launches.
     fn set_node(&mut self, exec: usize, node: usize, operation: Operation) -> Result<(), Code> {
         let found = self.exec_node(exec, node)?;
@@ -46,7 +54,7 @@ impl State {
                 new.memory = old.memory;
             }
         }
-        let operation = self.operation(params)?;
+        let operation = self.changed(params)?;
         self.set_node(exec, node, operation)
     }
 }

@@ -145,6 +145,16 @@ fn memory_that_a_launch_leaves_is_freed_by_others() {
         &mut memory => *mut usize, graph => usize, null() => *const usize, 0 => usize, &mut allocation => *mut Allocate
     ));
     let exec = cuda.executable(graph).unwrap();
+    let mut attribute = || {
+        let code =
+            driver!(cuda, cuDeviceGetGraphMemAttribute(0 => i32, 0 => u32, &mut used => *mut u64));
+        (code, used)
+    };
+    // `CUgraphNodeParams` of as much memory, which the executable node does not take.
+    let mut params = [0_u64; 32];
+    (params[0], params[2], params[3], params[15]) = (10, 1, 1, 1 << 20);
+    let set = driver!(cuda, cuGraphExecNodeSetParams(exec => usize, memory => usize, &params => *const [u64; 32]));
+    assert_eq!((set, attribute()), (INVALID_VALUE, (0, 1 << 20)));
     assert_eq!(
         (cuda.run_exec(exec), cuda.run_exec(exec)),
         (0, INVALID_VALUE)
@@ -156,11 +166,6 @@ fn memory_that_a_launch_leaves_is_freed_by_others() {
     done!(cuda, cuGraphDestroy(graph => usize));
     let set = driver!(cuda, cudaMemset(allocation.pointer => usize, 1 => i32, 1 << 20 => usize));
     assert_eq!((set, free()), (0, 0));
-    let mut attribute = || {
-        let code =
-            driver!(cuda, cuDeviceGetGraphMemAttribute(0 => i32, 0 => u32, &mut used => *mut u64));
-        (code, used)
-    };
     assert_eq!(attribute(), (0, 1 << 20));
     done!(cuda, cuDeviceGraphMemTrim(0 => i32));
     assert_eq!(attribute(), (0, 0));
